@@ -45,6 +45,8 @@ _LOGARITHMIC = {
     "lmov": "{a}", "ftol": "_lognum({a})", "lexp": f"({{a}} * {1 / math.log(2)!r})", "lpow": "_power({a}, {b})",
     "ladd": "_lognum_sum({a}, {b})", "lsub": "_lognum_sum({a}, {b} + 1j)",
 }  # fmt: skip
+#: instruction with a shift → the sign by which its constant counts, and its constant between numbers at F, over F
+_SHIFTED = {"fmovp": (1, 0), "fmulp": (-1, 1), "fdivp": (1, 1)}
 #: instructions that compute at the point of the format only
 _AT_FORMAT = frozenset({"fexp", "flog", "fsin", "fcos", "fatan2", "itof", "ftoi"})
 #: instructions whose operand a (or b) is an int although their result is real
@@ -506,7 +508,7 @@ class _Body:
             value = self._value(_LOGARITHMIC, op, name)
             self._line(f"{self.name_of(d)} {_SIGNS[update or 'mul']}= {value}", op.span)
         elif d.kind.is_fixed and update in ("add", "sub"):
-            self.added(self.name_of(d), update, self._value(_REAL, op, name), clean, op.span)
+            self.added(self.name_of(d), update, self._value(_REAL, op, name) + self._factor(op, name), clean, op.span)
             self.measure(d, clean, op.span)
         elif not d.kind.is_real and name in _TO_WORDS:
             value = f"({self._value(_TO_WORDS, op, name)})"
@@ -517,6 +519,15 @@ class _Body:
                 self._line(f"{target} = ({target} {_SIGNS[update or 'add']} {value}) & {self.w.mask}", op.span)
         else:
             raise NoRealForm(f"`{op.opcode.name}` takes the bits of a fixed number", op.span)
+
+    def _factor(self, op: ir.Op, name: str) -> str:
+        """What an operation between numbers at the point of the format multiplies its result by: derivatives of roots halve theirs."""
+        operands = [op.d, op.a, *(() if name == "fmovp" else (op.b,))]
+        if name not in _SHIFTED or not all(isinstance(x, Var) and x.kind is Kind.FIXED for x in operands):
+            return ""
+        sign, places = _SHIFTED[name]
+        by = sign * (op.imm - places * self.w.frac)
+        return "" if not by else f" * {2**by}" if by > 0 else f" / {2**-by}"
 
     def _value(self, table: Mapping[str, str], op: ir.Op, name: str) -> str:
         text = table.get(name)

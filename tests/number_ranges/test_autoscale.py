@@ -705,3 +705,63 @@ def test_a_number_that_was_always_0_has_the_point_of_what_it_is_added_to() -> No
     assert points["x"] == points["seen"] == 81
     assert rg.gradient_report(scaled)(*arguments).scale >= 20
     assert scaled(0.0, 1e-7, 1e-6, 3.0).loss == pytest.approx(3 * 0.9e-6**2, rel=1e-10)
+
+
+# ------------------------------------------------------------------ gradients within programs
+
+
+@reversible
+def potential(e: fixed, m: Array[fixed, 2], q: Array[fixed, 2, 2]) -> None:
+    with rg.routine() as r:
+        d = q[1] - q[0]
+        s = rg.sqrt(rg.sum(d * d))
+    e -= G * m[0] / s * m[1]
+    ~r
+
+
+slope_of_potential = rg.reversible_gradient(potential, "q")
+
+
+@reversible
+def moved_by_a_potential(m: Array[fixed, 2], q: Array[fixed, 2, 2], v: Array[fixed, 2, 2], dt: fixed, n: int) -> None:
+    for _ in range(n):
+        q += v * (dt / 2)
+        with rg.routine() as r:
+            g = rg.zeros((2, 2))
+            unused = fixed(0)
+            slope_of_potential(unused, m, q, g)
+        for i in range(2):
+            v[i] -= g[i] / m[i] * dt
+        ~r
+        q += v * (dt / 2)
+
+
+def test_programs_with_gradients_have_points() -> None:
+    """Sun and Earth in SI units, their forces as the gradient of a potential: the function that is derived has points, too."""
+    arguments = [1.989e30, 5.972e24], [[0.0, 0.0], [1.496e11, 0.0]], [[0.0, 0.0], [0.0, 29780.0]], 8640.0, 50
+    scaled = rg.autoscale(moved_by_a_potential, *arguments)
+    assert scaled.scaling.difference < 1e-14
+    assert "rg.sqrt(fixed[-13](rg.sum(d * d)))" in scaled.scaling.source
+    there = scaled(*arguments)
+    x, v = np.array(arguments[1]), np.array(arguments[2])
+    for _ in range(50):
+        x += v * 4320.0
+        d = x[1] - x[0]
+        pull = G * d / np.sqrt(d @ d) ** 3 * 8640.0
+        v += [pull * 5.972e24, -pull * 1.989e30]
+        x += v * 4320.0
+    assert np.abs(there.q - x).max() < 1e-3
+    back = (~scaled)(*there)
+    assert back.q.tolist() == arguments[1]
+    assert back.v.tolist() == arguments[2]
+
+
+def test_points_of_the_user_beside_a_gradient_are_refused() -> None:
+    @reversible
+    def pinned(m: Array[fixed, 2], q: Array[fixed[20], 2, 2], g: Array[fixed, 2, 2]) -> None:
+        unused = fixed(0)
+        slope_of_potential(unused, m, q, g)
+        rg.free(unused, 0)
+
+    with pytest.raises(InputError, match=r"holds a gradient, and `.*` has a point already"):
+        rg.autoscale(pinned, [1.0, 2.0], [[0.0, 0.0], [1.0, 0.0]], [[0.0, 0.0], [0.0, 0.0]])

@@ -131,6 +131,12 @@ class ReversibleGradient(Reversible):
         other.__name__, other.__qualname__ = self.__name__, self.__qualname__
         return other
 
+    def of_stand_in(self, inner: Reversible) -> ReversibleGradient:
+        """The same gradient of a function that stands in for its own, as one with other points does."""
+        assert self.gradient_of is not None
+        gains = self.parameters[len(inner.parameters) :]
+        return ReversibleGradient(inner, replace(self.gradient_of, function=inner), (*inner.parameters, *gains))
+
 
 def reversible_gradient(
     f: Reversible | Inverse, argnums: Which = None, loss: int | str = 0, *, keep: int = _KEPT_WORDS

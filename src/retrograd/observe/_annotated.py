@@ -16,11 +16,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, cast
 
 from retrograd.compiler.frontends.python.captures import Captures
 from retrograd.compiler.frontends.python.source import Parameter, Source, SourceFunction, is_module
 from retrograd.compiler.language.types import ArrayAnnotation, StackAnnotation, is_struct
+from retrograd.derivatives._gradients import ReversibleGradient
 from retrograd.isa.diagnostics import Span, shown
 from retrograd.isa.words import Format, format_of
 from retrograd.runtime._binding import fixed
@@ -156,12 +157,12 @@ class Annotated(Reversible):
         of: Reversible,
         lines: Sequence[str],
         format: Format | None,
-        stand_ins: Mapping[SourceFunction, SourceFunction] | None = None,
+        stand_ins: dict[SourceFunction, SourceFunction] | None = None,
         points: Points = (),
     ) -> None:
         super().__init__(of.fn, format, of.options)
         self.of, self._lines = of, tuple(lines)
-        self._stand_ins = {} if stand_ins is None else stand_ins
+        self._stand_ins: dict[SourceFunction, SourceFunction] = {} if stand_ins is None else stand_ins
         self._points, self._structs = points, structs_at(points)
         self._around, self.owner, self.own_adjoint = of._around, of.owner, of.own_adjoint
         #: how the points were chosen, where they were
@@ -203,7 +204,12 @@ class Annotated(Reversible):
             raise
 
     def stand_in(self, called: SourceFunction) -> SourceFunction:
-        return self._stand_ins.get(called, called)
+        found, of = self._stand_ins.get(called), called.gradient_of
+        if found is None and of is not None and (inner := self.stand_in(of.function)) is not of.function:
+            # The gradient of a function with points is that of its stand-in.
+            assert isinstance(called, ReversibleGradient)
+            found = self._stand_ins[called] = called.of_stand_in(cast("Reversible", inner))
+        return called if found is None else found
 
     def with_options(self, **changes: Any) -> Reversible:
         """See `Reversible.with_options`."""

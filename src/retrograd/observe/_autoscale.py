@@ -336,6 +336,8 @@ class _Choice:
             kind = (id(m), m.classes.find(place))
             part = self._parts.setdefault(self._classes.find(kind), _Part())
             part.extent.join(extent)
+            if isinstance(place, Var) and self._is_shadow(place):
+                continue
             key = self._key(place)
             if isinstance(place, Var) and place.span is not None:
                 size = self._sizes.setdefault((place.name, place.span.file, place.span.line), Extent())
@@ -518,7 +520,7 @@ class _Choice:
                 group = same.get(x, {x}) | same.get(y, {y})
                 same.update(dict.fromkeys(group, group))
             for var in _variables(lowered):
-                if var.span is None or not var.kind.is_fixed:
+                if var.span is None or not var.kind.is_fixed or self._is_shadow(var):
                     continue
                 extent = self._sizes.get((var.name, var.span.file, var.span.line), Extent())
                 for at in sorted(same.get(var.span, {var.span})) if var.name.startswith("%") else ():
@@ -551,6 +553,13 @@ class _Choice:
             self._keep, self.w = True, Format(self.w.width, best)
             self.casts.clear()
         return made
+
+    def _is_shadow(self, var: Var) -> bool:
+        """Whether it holds a cotangent of a gradient within the program, whose point is not that of its type."""
+        if var.name.endswith((".bar", ".dot")):
+            return True
+        # Words of cotangents in memory are loaded into a `t`.
+        return var.name == "t" and not any((var.name, var.span) in s.made for s in self.sites.values())
 
     def _node(self, span: Span) -> ast.expr:
         return next(s.by_span[span] for s in self.sites.values() if span in s.by_span)
@@ -732,6 +741,12 @@ def _bound(function: Reversible, args: tuple[Any, ...], keywords: dict[str, Any]
 
 def _measured_for(function: Reversible, types: Sequence[Any], w: Format) -> _Measured:
     lowered = lowered_for(function, types, w, real=True)
+    found = [*_variables(lowered)]
+    pointed = next((v for v in found if v.kind.is_fixed and v.kind is not Kind.FIXED and v.name[:1] != "%"), None)
+    if pointed is not None and any(v.name.endswith(".bar") for v in found):
+        message = f"`{function.__name__}` holds a gradient, and `{pointed.name}` has a point already"
+        hint = "Take such points out: rg.autoscale chooses all points of a program with a gradient."
+        raise InputError(Diagnostic("RG0603", message, hint=hint))
     # What is called recursive is not inlined.
     procedures = {
         name: replace(p, recursive=p.recursive or name in lowered.at_format)
