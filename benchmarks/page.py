@@ -678,9 +678,9 @@ def exactness(found: dict[str, Any] | None) -> str:
             shown[1] = f"refused, {row['refused']}"
         rows.append([row["name"], row["what"], *shown, row["format"].partition(".")[2]])
     reason = (
-        "Points keep the fewest bits where the numbers of one variable are of very different sizes. The first variance of "
-        "the Kalman filter is 2^13 times as large as the next, and the squares of the planets' distances span 2^15. In the "
-        "rows below these two, the first step has variables of its own, and distances are divided by their greater "
+        "Points keep the fewest bits where the numbers of one variable are of very different sizes. The first variance "
+        "of the Kalman filter is 2^13 times as large as the next, and the squares of the planets' distances span 2^15. "
+        "In the rows below these two, the first step has variables of its own, and distances are divided by their greater "
         "coordinate first."
     )
     return f"{markdown(rows, range(2, 6))}\n\n{reason}"

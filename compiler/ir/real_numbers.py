@@ -521,7 +521,7 @@ class _Body:
             raise NoRealForm(f"`{op.opcode.name}` takes the bits of a fixed number", op.span)
 
     def _factor(self, op: ir.Op, name: str) -> str:
-        """What an operation between numbers at the point of the format multiplies its result by: derivatives of roots halve theirs."""
+        """The power of two in a shift between numbers at the point of the format: derivatives of roots halve by it."""
         operands = [op.d, op.a, *(() if name == "fmovp" else (op.b,))]
         if name not in _SHIFTED or not all(isinstance(x, Var) and x.kind is Kind.FIXED for x in operands):
             return ""

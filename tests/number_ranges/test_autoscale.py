@@ -737,7 +737,7 @@ def moved_by_a_potential(m: Array[fixed, 2], q: Array[fixed, 2, 2], v: Array[fix
 
 
 def test_programs_with_gradients_have_points() -> None:
-    """Sun and Earth in SI units, their forces as the gradient of a potential: the function that is derived has points, too."""
+    """Sun and Earth in SI units, by the gradient of a potential: the function that is derived has points, too."""
     arguments = [1.989e30, 5.972e24], [[0.0, 0.0], [1.496e11, 0.0]], [[0.0, 0.0], [0.0, 29780.0]], 8640.0, 50
     scaled = rg.autoscale(moved_by_a_potential, *arguments)
     assert scaled.scaling.difference < 1e-14

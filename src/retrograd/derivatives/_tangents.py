@@ -475,7 +475,7 @@ def _exponents_of(numbers: Reals) -> NDArray[np.int64]:
 def _room(compiled: Compiled, given: Sequence[tuple[Argument, Reals, Sequence[int]]]) -> int:
     """The j for which the greatest word of 2^j·ẋ is 2^(F − 1) … 2^F; 0 where no argument has a point of its own.
 
-    With points a tangent of 1 may be 0, of kilograms at −39, or have no word. `given`: tangents, and words of arguments.
+    With points a tangent of 1 may be 0, of kilograms at −39, or have no word. `given`: tangents, words of arguments.
     """
     if not any(has_points(a.type) for a in compiled.arguments):
         return 0

@@ -295,7 +295,7 @@ class _Choice:
         self._classes = _Classes()
         self._parts: dict[Any, _Part] = {}
         self.arrays: dict[Any, tuple[int, ...]] = {}
-        #: array → advice, where one element alone asks for its point
+        #: array → advice, where one element alone needs its point
         self.outliers: dict[Any, str] = {}
         #: (name, line) of a number at the point of the format → its sizes
         self._sizes: dict[tuple[str, str, int], Extent] = {}
@@ -404,7 +404,7 @@ class _Choice:
         return self._parts.get(self._classes.find(key), _Part())
 
     def point(self, key: Any) -> int | None:
-        """The point of a variable or part. One that was always 0 has the coarsest point of what it is added to; or None."""
+        """The point of a variable or part: of one that was always 0, the coarsest of those it is added to, or None."""
         found = self.part(key)
         if found.pinned is not None or found.extent.greatest:
             return found.pinned if found.pinned is not None else self.point_for(found.extent)
