@@ -22,7 +22,7 @@ import ast
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from math import prod
 from typing import Any, NoReturn
 
@@ -162,10 +162,13 @@ def in_memory(found: Operand, at: Place) -> Value:
     raise AssertionError(found)
 
 
-def stand_in(t: Type) -> Operand:
-    """A value of this type, in place of one that is not computed yet."""
+def stand_in(t: Type, is_view: bool = False) -> Operand:
+    """A value of this type, in place of one that is not computed yet. `is_view`: elements may be of any type.
+
+    Raises TypeError for a type without operations of arrays.
+    """
     match t:
-        case Array(element, shape, strides):
+        case Array(element, shape, strides) if is_view or (isinstance(element, ScalarType) and element.kind in _KINDS):
             extent = sum((n - 1) * abs(s) for n, s in zip(shape, strides, strict=True)) + element.size
             return ArrayView(element, shape, strides, Address(Region("array", extent), Var("array", Kind.ADDRESS)))
         case Word(kind):
@@ -294,7 +297,7 @@ class ArrayTypes:
     def syntax(self, rules: Syntax, types: tuple[Type, ...], at: Place) -> Type:
         found = self._known.get((rules, types))
         if found is None:
-            operands = [_given(stand_in, t, at) for t in types]
+            operands = [_given(partial(stand_in, is_view=rules.is_view), t, at) for t in types]
             value = rules.evaluated(self.contexts.of(rules.function), operands)
             found = self._known[rules, types] = _type_of(value, self._arithmetic, at)
         return found
@@ -350,12 +353,8 @@ def _given(made: Callable[[Type], Operand], t: Type, at: Place) -> Operand:
     try:
         return made(t)
     except TypeError as error:
-        fail(
-            "RG0703",
-            f"{error}",
-            at,
-            "Operations of arrays take numbers and arrays: `match` takes lists and data classes apart.",
-        )
+        hint = "They take ints, fixed numbers, bools, and arrays of these; `match` takes lists and data classes apart."
+        fail("RG0703", f"{error}", at, hint)
 
 
 def _guarded(at: Place, made: Callable[[], Any], constants: Constants | None = None) -> Any:

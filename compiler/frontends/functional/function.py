@@ -704,6 +704,8 @@ class FunctionalSource(SourceFunction):
         message = f"`{definition.name}` gives {named(found)} where {named(wanted)} is declared"
         hint = "Annotate the type of its result."
         if arrays(found):
+            if any(isinstance(t, Tuple) and has_names(t) for t in (found, *getattr(found, "items", ()))):
+                hint = 'The items of a dict are given as a tuple: `return d["w"], d["b"]`, and `-> tuple[…]`.'
             hint += " An array is `rg.Array[fixed, ...]`. A call from Python needs no annotation of one array."
         if isinstance(found, Array) and signature_of(self.fn).return_annotation is inspect.Signature.empty:
             raise UndeclaredArray(Diagnostic("RG0703", message, definition.at.span, hint, definition.at.text), found)

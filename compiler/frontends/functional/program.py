@@ -386,6 +386,8 @@ class Lowering:
                 self.into(rest, {**env, binding: self.bound(binding, value, env)}, targets, t)
             case core.LetRec(functions, rest):
                 self.into(rest, env | _closures(functions, env), targets, t)
+            case core.Conditional(test) if e.elementwise and isinstance(self._type_of(test, env), Array):
+                self.arrays.add(targets.arrays[0], self._operand(e, env), e.at)
             case core.Conditional(_, then, orelse) if (known := self._known(e, env)) is not None:
                 self.into(then if known.value else orelse, env, targets, t)
             case core.Cast(value, own) if own == t and is_unsigned(t):

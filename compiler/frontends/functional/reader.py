@@ -371,6 +371,8 @@ class ExpressionReader:
         of = node.func
         if isinstance(of, ast.Attribute) and of.attr in (*REDUCTIONS, "dot") and self._is_computed(of.value, scope):
             return self._syntax(node, (of.value, *node.args, *(k.value for k in node.keywords)), scope)
+        if (found is min or found is max) and len(node.args) == 1 and not node.keywords:
+            return self._syntax(node, node.args, scope)
         try:
             known = FOREIGN.get(found, found)
         except TypeError:

@@ -361,7 +361,7 @@ def _slice_of_run(cx: Context, key: ast.Slice, length: Length, lower: E | None, 
     atoms, constant = linear(span)
     if not atoms:
         span = const(constant, INT)
-    text, most = f"the slice `{ast.unparse(key)}`", bound(length)
+    text, most = f"the slice `{shortened(key)}`", bound(length)
     has = f"its axis has length {length}" if isinstance(length, int) else "its axis is shorter"
     tests = [(first, f"{text} begins at {{a}}, and {has}"), (stop, f"{text} ends at {{a}}, and {has}")]
     tests.append((span, f"{text} ends before it begins: its length would be {{a}}"))

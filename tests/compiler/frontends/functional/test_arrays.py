@@ -265,7 +265,7 @@ def iterated(x: Array[fixed, "n"], n: int) -> Array[fixed, "n"]:
 
 @rg.functional
 def chosen(x):
-    return x * 2 if rg.sum(x) > 0 else x[::-1]
+    return x * 2 if rg.sum(x) > 0 else rg.select(x > -0.5, x[::-1], x)
 
 
 @rg.functional
@@ -293,7 +293,7 @@ def test_results() -> None:
     assert np.array_equal(floors, np.floor(x * 10))
     assert floors.dtype == np.int64
     for v in (x, -x):
-        assert np.allclose(chosen(v), v * 2 if v.sum() > 0 else v[::-1], atol=1e-8)
+        assert np.allclose(chosen(v), v * 2 if v.sum() > 0 else np.where(v > -0.5, v[::-1], v), atol=1e-8)
     assert np.allclose(forgotten(x), np.exp(2 * x) + np.exp(x), atol=1e-7)
     for n in (0, 4):
         assert np.allclose(iterated(x, n), iterated_by_numpy(x, n), atol=1e-8)
