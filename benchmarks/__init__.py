@@ -8,6 +8,7 @@ references   the same functions in float64, independent of the code under test
 toolchain    measurements of assembler, machines, compiler, counting, calls, start-up
 page         the document as a table, a page and pictures; reporting: comparison of two documents
 papers       the tables of published papers at their sizes: `retrograd bench --papers`
+vlad         STALINGRAD's programs in VLAD, beside C: docs/vlad-benchmarks.md
 gpu          the workloads on a GPU: `retrograd bench --gpu`
 
 It imports all parts of `retrograd` except `cli`. Start with `run.py`.

@@ -20,14 +20,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from retrograd.benchmarks import papers
+from retrograd.benchmarks import papers, vlad
 from retrograd.benchmarks.page import FIGURES, page, read_gpu, read_points, table, write
 from retrograd.benchmarks.papers import PAPERS, STORE
 from retrograd.benchmarks.papers import page as tables_page
 from retrograd.benchmarks.papers import write as write_tables
 from retrograd.benchmarks.run import SCHEMA
 from retrograd.isa.diagnostics import Diagnostic, InputError
-from retrograd.isa.files import read_file
+from retrograd.isa.files import read_file, write_file
 
 #: the allowed growth of a ratio of times: those of small sizes vary by a factor of two between runs on a shared machine
 ALLOWED = 2.5
@@ -182,12 +182,15 @@ def main() -> None:
     if not options.check:
         write(document, options.docs)
         write_tables(tables, options.docs)
+        write_file(options.docs / vlad.PAGE, vlad.page(vlad.stored(options.docs)))
     elif (options.docs / "benchmarks.md").read_text(encoding="utf-8") != page(
         document, read_gpu(options.docs), read_points(options.docs)
     ):
         sys.exit(f"{options.docs}/benchmarks.md is stale: run {COMMAND} {options.docs}")
     elif (options.docs / PAPERS).read_text(encoding="utf-8") != tables_page(tables):
         sys.exit(f"{options.docs}/{PAPERS} is stale: run {COMMAND} {options.docs}")
+    elif (options.docs / vlad.PAGE).read_text(encoding="utf-8") != vlad.page(vlad.stored(options.docs)):
+        sys.exit(f"{options.docs}/{vlad.PAGE} is stale: run {COMMAND} {options.docs}")
 
 
 if __name__ == "__main__":
