@@ -130,6 +130,9 @@ class ResultArray:
     `scale`: the numbers are 2^scale times as small. `large`: some number may have more bits than a float64.
     """
 
+    #: they lie on a device
+    there = False
+
     def __init__(self, words: Words | None, reals: NDArray[np.float64] | None, w: Format, scale: int = 0) -> None:
         self.words, self.reals, self.format = words, reals, w
         #: a number is its integer times this

@@ -308,8 +308,7 @@ def batch_gradient(
     found: dict[str, Any] = {}
     logarithmic = rows.results[0].words if plan.is_logarithmic else None
     for a, result in zip(b.each, rows.results[len(value) :], strict=True):
-        there = _on_device(a, result, plan, batch.length)
-        if there is not None:
+        if result.there and (there := _on_device(a, result, plan, batch.length)) is not None:
             found[a.name] = there
             continue
         if result.reals is not None and logarithmic is None:

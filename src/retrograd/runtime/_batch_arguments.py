@@ -134,7 +134,7 @@ class _Column:
 
     def example(self) -> Any:
         """An element of the column's type; of an empty column, zeros."""
-        if on_device(self.items):
+        if type(self.items) is not np.ndarray and on_device(self.items):
             return np.zeros(self.items.shape[1:], self.items.dtype)[()]
         if len(self):
             return self.element(0)
@@ -346,8 +346,8 @@ class Batch:
 
     def element(self, i: int) -> list[Any]:
         """The arguments of one run."""
-        shared = {name: v[...] if on_device(v) else v for name, v in self.values.items() if name not in self.columns}
-        return [self.columns[name].element(i) if name in self.columns else shared[name] for name in self.values]
+        found = [self.columns[name].element(i) if name in self.columns else v for name, v in self.values.items()]
+        return found if self.device is None else [v[...] if on_device(v) else v for v in found]
 
     def shares(self, a: Argument) -> bool:
         """Whether an argument, or a part of one, is the same for all elements."""
@@ -364,7 +364,11 @@ class Batch:
     def types(self) -> tuple[Type, ...]:
         """The types of the arguments, the same for every element. Raises InputError."""
         example = [
-            self.columns[name].example() if name in self.columns else v.example() if on_device(v) else v
+            self.columns[name].example()
+            if name in self.columns
+            else v.example()
+            if self.device is not None and on_device(v)
+            else v
             for name, v in self.values.items()
         ]
         found = self.function.types_of(example)
@@ -397,7 +401,9 @@ class Batch:
             raise
         if losses is not None:
             losses.report(compiled)
-        rowed = [a for a in self._in_order(compiled) if self._has_rows(a)]
+        rowed = [a for a in compiled.arguments if a.name in self.columns]
+        if self.device is not None:
+            rowed = [a for a in self._in_order(compiled) if self._has_rows(a)]
         ranges = {a.name: (a.address, a.type.size) for a in rowed}
 
         def convert(rows: slice | None) -> Sequence[Words]:
@@ -410,7 +416,7 @@ class Batch:
                     found.array(a.name, as_array(value[...]), compiled.format)
             found.report(compiled)
 
-        return Loaded(ranges, None, shared, arrays, convert, report)
+        return Loaded(ranges, None, shared, arrays, convert, None if self.device is None else report)
 
     def _in_order(self, compiled: Compiled) -> list[Argument]:
         """The arguments, those with rows at the end."""
@@ -421,7 +427,9 @@ class Batch:
 
     def _has_rows(self, a: Argument) -> bool:
         """Whether an argument is batched, or lies on a device as numbers, where it is read for each row."""
-        return a.name in self.columns or (element_type(a.type) == FIXED and on_device(self.values.get(a.name)))
+        if a.name in self.columns:
+            return True
+        return self.device is not None and element_type(a.type) == FIXED and on_device(self.values.get(a.name))
 
     def _arrays(
         self, compiled: Compiled, later: bool, rows: slice | None = None, losses: Losses | None = None
@@ -436,7 +444,7 @@ class Batch:
                     if rowed and later:
                         arrays.append(self._device_rows(value, a, shared=True))
                         continue
-                    value = value[...] if on_device(value) else value
+                    value = value[...] if self.device is not None and on_device(value) else value
                     words = word_array(a.type, value, compiled.format, a.name, losses)
                     if rowed:
                         count = self.length if rows is None else len(range(*rows.indices(self.length)))
@@ -452,16 +460,19 @@ class Batch:
     def _rows_of(self, a: Argument, compiled: Compiled, later: bool, rows: slice | None, losses: Losses | None) -> Any:
         """The rows of a batched argument."""
         w = compiled.format
-        items = self.columns[a.name].items
-        if rows is not None and not (later and on_device(items)):
-            items = items[rows]
+        if (
+            self.device is not None
+            and on_device(self.columns[a.name].items)
+            and later
+            and element_type(a.type) == FIXED
+        ):
+            return self._device_rows(self.columns[a.name].items, a)
+        items = self.columns[a.name].part(rows)
         if isinstance(items, ChunkedArray):
             if later:
                 return ChunkedRows(self.length, self._chunk_maker(a, compiled, losses is not None))
             items = items[:]
-        if on_device(items):
-            if later and element_type(a.type) == FIXED:
-                return self._device_rows(items, a)
+        if self.device is not None and on_device(items):
             items = items[...]
         shape = len(items), a.type.size
         # An array of objects has a list or a tuple for each element, where arrays of structs are given as such.
@@ -516,7 +527,7 @@ class Loaded:
 
     `ranges`: the places of batched arguments in memory, by name, in the order of the rows' columns. `shared`: the first words of
     memory, zeros where rows go. `arrays`: rows for each of the ranges, words, float64s or `ChunkedRows`; by default those of `rows`, a
-    matrix of words. `convert` makes words of all `arrays`, or of some rows. `report` reports numbers on a device that lose most of their bits.
+    matrix of words. `convert` makes words of all `arrays`, or of some rows. `report`, where some rows lie on a device: reports their numbers that lose most of their bits.
     """
 
     def __init__(
@@ -526,7 +537,7 @@ class Loaded:
         shared: Words,
         arrays: Sequence[Any] = (),
         convert: Callable[[slice | None], Sequence[Words]] = lambda _: (),
-        report: Callable[[], None] = lambda: None,
+        report: Callable[[], None] | None = None,
     ) -> None:
         self.ranges, self.shared = ranges, shared
         self._rows, self._convert, self.report = rows, convert, report
@@ -552,7 +563,7 @@ class Loaded:
     @property
     def is_on_device(self) -> bool:
         """Whether some rows lie on a CUDA device."""
-        return any(hasattr(array, "items") for array in self.arrays)
+        return self.report is not None and any(hasattr(array, "items") for array in self.arrays)
 
     def in_memory(self, device: bool = True) -> Loaded:
         """The same, with no rows that are read on request; without `device` also with none on a device."""
@@ -649,7 +660,7 @@ def stacked_values(t: Type, found: ResultArray, w: Format, rows: int = 0) -> Any
             at += inner.size
         return FurtherArguments(columns)
     shape = t.shape if isinstance(t, ArrayType) else ()
-    if element_type(t) == FIXED and (there := found.on_device((rows, *shape))) is not None:
+    if found.there and element_type(t) == FIXED and (there := found.on_device((rows, *shape))) is not None:
         return there
     if found.reals is not None and not found.large:
         return found.reals.reshape(len(found.reals), *shape)

@@ -21,7 +21,7 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -105,22 +105,6 @@ class ElementTrap(ProgramTrap):
         return ElementTrap(plain, self.machine, self.trap, element)
 
 
-class _Later:
-    """A field that is given as it is, or as a function that makes it when it is first read: counts and words that lie on a device."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def __get__(self, batch: Any, owner: type) -> Any:
-        found = vars(batch)[self._name]
-        if callable(found):
-            found = vars(batch)[self._name] = found()
-        return found
-
-    def __set__(self, batch: Any, value: Any) -> None:
-        vars(batch)[self._name] = value
-
-
 @dataclass
 class BatchWords:
     """The words and counts of a batch after the run. An element that trapped has the words that it was given."""
@@ -143,6 +127,19 @@ class BatchWords:
     #: elements that did not end, of which no machine has given the trap: see `run_rows`
     failed: list[int] = field(default_factory=list)
 
+    def make_later(self, fields: dict[str, Callable[[], Any]]) -> None:
+        """Fields that are made when they are first read: counts and words that lie on a device."""
+        vars(self)["_later"] = fields
+        for name in fields:
+            del vars(self)[name]
+
+    def __getattr__(self, name: str) -> Any:
+        make = vars(self).get("_later", {}).get(name)
+        if make is None:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        found = vars(self)[name] = make()
+        return found
+
     def replace_rows(self, which: range | list[int], other: BatchWords) -> None:
         """Put another batch in the place of these elements, which have not run, or did not end."""
         at = slice(which.start, which.stop) if isinstance(which, range) else which
@@ -156,10 +153,6 @@ class BatchWords:
         self.traps = {i: trap for i, trap in self.traps.items() if i not in again}
         self.traps |= {which[i]: trap.renumbered(which[i]) for i, trap in other.traps.items()}
         self.failed = [i for i in self.failed if i not in again] + [which[i] for i in other.failed]
-
-
-for _name in ("after", "steps", "erased_bits"):
-    setattr(BatchWords, _name, _Later(_name))
 
 
 def run_rows(
@@ -182,8 +175,10 @@ def run_rows(
     elements that fail in an engine in `failed`, without their traps; so does `Code`. `threads`: by default one for each core.
     """
     found, limit = engine_named(request.engine), limit_of(request.max_steps)
-    stays = found in ("auto", "cuda") and counted is None and not compiled.externals
-    loaded = loaded.in_memory(device=stays)
+    if loaded.report is None:
+        loaded = loaded.in_memory()
+    else:
+        loaded = loaded.in_memory(device=found in ("auto", "cuda") and counted is None and not compiled.externals)
     if loaded.is_on_device:
         return _on_device(request, compiled, loaded, (tuple(kept), tuple(summed)), numbers, limit, explain)
     if not request.checks:
@@ -362,11 +357,15 @@ def _on_device(
     )
     if ran.marks[Mark.REFUSED]:
         raise AssertionError(f"all {len(loaded.rows)} rows have words")  # `rows` raises the InputError
-    if ran.marks[Mark.LOSSY]:
+    if ran.marks[Mark.LOSSY] and loaded.report is not None:
         loaded.report()
-    after: Any = partial(_joined_words, results, count)
-    erased: Any = np.zeros(count, dtype=np.int64) if lost is None else lambda: lost() * w.width
-    out = BatchWords(after, [*results], cast("Any", steps), erased, "cuda", ran.sums)
+    out = BatchWords(none.astype(np.uint64), [*results], none, np.zeros(count, dtype=np.int64), "cuda", ran.sums)
+    later: dict[str, Callable[[], Any]] = {"after": partial(_joined_words, results, count)}
+    if steps is not None:
+        later["steps"] = steps
+    if lost is not None:
+        later["erased_bits"] = lambda: lost() * w.width
+    out.make_later(later)
     out.cycles = None if cycles is None else cycles()
     if ran.status is None:
         return out

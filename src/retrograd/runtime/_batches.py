@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -155,12 +155,12 @@ def batch_run(
         for a in compiled.arguments
     ]
     # The arrays of the results are the values now.
-    found = BatchResult(
-        **{**vars(rows), "results": []},
-        values=request.function.results(*values),
-        compiled=compiled,
-        constant=constant,
-    )
+    later = vars(rows).pop("_later", {})
+    fields = {**dict.fromkeys(later), **vars(rows), "results": []}
+    found = BatchResult(**fields, values=request.function.results(*values), compiled=compiled, constant=constant)
+    if later:
+        found.make_later({name: partial(getattr, rows, name) for name in later})
+        vars(rows)["_later"] = later
     if found.traps and traps == "raise":
         error = found.traps[min(found.traps)]
         error.result = found

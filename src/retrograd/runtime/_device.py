@@ -291,6 +291,8 @@ class DeviceRows:
 class DeviceResult(ResultArray):
     """The kept words, or numbers, of a range, on a device. Rows may be replaced on the host, and then the array is copied there again."""
 
+    there = True
+
     def __init__(self, where: Device, count: int, size: int, w: Format, scale: int | None = None) -> None:
         """`scale`: numbers are kept, 2^scale times as small; None: words."""
         self._where, self._shape, self.format = where, (count, size), w
