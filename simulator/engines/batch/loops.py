@@ -461,9 +461,9 @@ class LaneLoop(ArrayLoop):
         code, lanes = self.code, self.lanes
         self.status[i].of(I8.vector(lanes)).store(code.constant(I8.vector(lanes), 0), 1)
         of_all = report.of(I64.vector(lanes))
-        for which, numbers in enumerate(self.reports):
+        for row, numbers in enumerate(self.reports):
             with code.when(numbers.ne(0), "reported"):
-                numbers.of(I64)[i].of(I64.vector(lanes)).store(of_all[which].load(8), 8)
+                numbers.of(I64)[i].of(I64.vector(lanes)).store(of_all[row].load(8), 8)
         with code.loop(self.counts["kept"], "kept.ranges") as k:
             entry = self._array("kept", k)
             address, count, words, stride, reals, scale = (entry[j].load() for j in range(6))
