@@ -39,7 +39,9 @@ from retrograd.simulator.semantics import Fault
 #: transformations of a module behind the pipeline, of gradient programs, of engines
 AFTER = ("store_results", "promote_to_registers", "use_memory_operands")
 DERIVED = (*TRANSFORMATIONS, "eliminate_forward_sweep", "eliminate_uncomputation")
-ENGINES = ("skip_uncompute", "vector_loops", "wide_chunks", "lanes", "if_conversion", "optimised_code")
+ENGINES = (
+    "skip_uncompute", "vector_loops", "wide_chunks", "chosen_bounds", "lanes", "if_conversion", "optimised_code"
+)  # fmt: skip
 COMPILER = (*dict.fromkeys(name for name, _ in PASSES), *AFTER)
 SWITCHES = (*COMPILER, *DERIVED, *ENGINES)
 
@@ -107,6 +109,7 @@ def engine_switches(off: set[str]) -> Iterator[int]:
         patch.object(tiering.policy.costs, "wait", float("inf")),
         patch.object(flow, "VECTOR_LOOPS", "vector_loops" not in off),
         patch.object(loops, "FEW_NODES", 0 if "wide_chunks" in off else loops.FEW_NODES),
+        *(() if "chosen_bounds" not in off else (patch.object(loops._Analysis, "_split", lambda self, proven: None),)),
         patch.object(hammocks, "enabled", "if_conversion" not in off),
         # Each program runs once.
         patch("retrograd.simulator.engines.llvm.jit.write", lambda key, code: None),
@@ -132,7 +135,10 @@ def check_engines(program: Program, memory: list[int], off: set[str]) -> None:
         one, two = machines
         assert one.state() == two.state()
         assert one.counts() == two.counts()
-        rows = np.array([memory] * 9, dtype=np.uint64)
+        # One more than lanes.
+        rows = np.array(
+            [memory] * (4 * 64 // program.format.width + 1 if program.format.width > 8 else 9), dtype=np.uint64
+        )
         # Some rows take other branches, or trap.
         rows[1::2] ^= np.random.default_rng(len(program.code)).integers(0, 3, rows[1::2].shape, dtype=np.uint64)
         ran = run_batch(program, rows, limit=STEPS, threads=1)
