@@ -21,7 +21,7 @@ from retrograd.compiler.language.arithmetic import Arithmetic, on_constants
 from retrograd.compiler.language.intrinsics import FUNCTIONS, Host
 from retrograd.compiler.language.values import Constant, Scalar, Value
 from retrograd.isa.diagnostics import CompileError, Diagnostic, hint_of
-from retrograd.isa.words import Q32_32
+from retrograd.isa.words import Q32_32, Format
 
 Place = SourcePlace
 
@@ -504,15 +504,18 @@ def scalar_operation(
     return found
 
 
-def with_literals(e: Operation, operands: Sequence[Value]) -> list[Value]:
-    """The operands; whole numbers that are written are constants beside a uint, in uint(…), and as exponents."""
+def with_literals(e: Operation, operands: Sequence[Value], w: Format) -> list[Value]:
+    """The operands; whole numbers that are written are constants beside a uint, in uint(…), as exponents, and if large.
+
+    Large: from 2^(W−1) on, where the word of an int has another number.
+    """
     unsigned = e.op == "uint" or any(isinstance(v, Scalar) and v.kind is Kind.UINT for v in operands)
-    if not unsigned and e.op != "**":
-        return [*operands]
-    return [
-        Constant(a.value) if isinstance(a, Number) and isinstance(a.value, int) and (unsigned or k == 1) else v
-        for k, (a, v) in enumerate(zip(e.args, operands, strict=True))
-    ]
+    found = [*operands]
+    for k, a in enumerate(e.args):
+        whole = a.value if isinstance(a, Number) and isinstance(a.value, int) else None
+        if whole is not None and (unsigned or whole >= w.sign or (e.op == "**" and k == 1)):
+            found[k] = Constant(whole)
+    return found
 
 
 def on_numbers(op: str, args: Sequence[Core]) -> int | float | None:

@@ -647,7 +647,7 @@ class Inference:
             if not isinstance(t, Word):
                 self.fail("RG0703", f"`{e.op}` is not defined for {named(t)}", e.at, _PARTS.get(type(t)))
         operands = [Scalar(read(Var("x", t.kind))) for t in types if isinstance(t, Word)]
-        return Word(scalar_operation(self.arithmetic, e, with_literals(e, operands)).kind)
+        return Word(scalar_operation(self.arithmetic, e, with_literals(e, operands, self.w)).kind)
 
     def _elementwise(self, op: str, types: Sequence[Type], e: core.Operation | core.Conditional) -> Type:
         """The type of an operation some of whose operands are arrays."""

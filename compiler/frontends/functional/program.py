@@ -234,10 +234,10 @@ class Lowering:
 
         A whole number that is written has the type of its place: int, or uint.
         """
+        if isinstance(e, core.Number) and isinstance(t, Word) and t in (UINT, FIXED):
+            return Value(t, (self._word(e, Constant(e.value), t.kind),))
         if is_unsigned(t) and self._type_of(e, env) != t:
             match e:
-                case core.Number(number) if t == UINT:
-                    return Value(t, (self._word(e, Constant(number), Kind.UINT),))
                 case core.Conditional():
                     return self._branch(e, env, t)
                 case core.Record(items, _, "") if isinstance(t, Tuple):
@@ -296,7 +296,7 @@ class Lowering:
             else self._operand(a, env)
             for a in e.args
         ]
-        found = with_literals(e, found)
+        found = with_literals(e, found, self.arithmetic.w)
         return self._power(found, e) if e.op == "**" else found
 
     def _operation(self, e: core.Operation, operands: Sequence[Word_]) -> Word_:

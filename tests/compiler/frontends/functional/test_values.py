@@ -88,6 +88,30 @@ def test_values_without_a_case_of_their_own_take_the_last_case(own: int, tmp_pat
         assert module.f(value, 1.25) == module.f.fn(value, 1.25), c
 
 
+#: of (n: int, b: bool, x: fixed), with a number L that no int is
+ORDERED = [
+    "L >> n", "L // n", "L % n", "n // L", "n % L", "min(n, L)", "max(n, L)", "n < L", "n / L", "x * L", "x + L",
+    "L if b else x",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("expression", ORDERED)
+def test_a_number_that_no_int_is_has_no_sign_bit(expression: str, tmp_path: Path) -> None:
+    """It is refused, as in reversible functions: the int with the same word is negative."""
+    for w in (rg.Format(64, 0), rg.Format(32, 0), rg.Format(16, 0)):
+        for number in (1 << w.width - 1, (1 << w.width) - 1):
+            text = "import retrograd as rg\n@rg.functional\ndef f(n: int, b: bool, x: rg.fixed) -> rg.fixed:\n"
+            path = tmp_path / f"large{number}.py"
+            path.write_text(f"{text}    return 1 * ({expression.replace('L', str(number))})\n")
+            spec = importlib.util.spec_from_file_location(path.stem, path)
+            assert spec is not None
+            assert spec.loader is not None
+            module = importlib.util.module_from_spec(spec)
+            spec.loader.exec_module(module)
+            with pytest.raises(rg.CompileError, match="RG0714"):
+                module.f.with_options(format=w)(1, True, 1.0)
+
+
 @rg.functional
 def whole_powers(n: int) -> tuple[int, int, int, int, int, int]:
     def cubed(k):
