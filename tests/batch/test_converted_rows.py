@@ -284,3 +284,18 @@ def test_the_view_is_of_the_words() -> None:
     found = rg.run_batch(product, np.zeros(9), np.ones(9), 0.1, in_axes=(0, 0, None), engine="translated")
     assert found.values.z.tolist() == [round(0.1 * 2**32) / 2**32] * 9
     assert found.words["z"].ravel().tolist() == rg.fixed.to_words(np.full(9, 0.1), found.compiled.format).tolist()
+
+
+@pytest.mark.parametrize("format", [w for w in FORMATS if Format.named(w).width > 8])
+def test_rows_are_large_exactly_if_a_float_may_not_hold_one(format: str) -> None:
+    w = Format.named(format)
+    near = {s * (1 << k) + d for s in (-1, 1) for k in (0, 4, 15, 31, 52, 53, 54, 63) for d in (-1, 0, 1)}
+    for number in sorted(n for n in near if -w.sign <= n < w.sign):
+        for others in ([], [0], [-1, 1]):
+            words = np.array([w.wrap(n) for n in (*others, number)], np.uint64)
+            found = ResultArray(None, np.zeros(len(words)), w)
+            found.put(slice(None), words)
+            assert found.large == (abs(number) > 1 << 53), (number, others)
+            if not found.large:
+                assert found.reals is not None
+                assert found.reals.tolist() == [n * 2.0**-w.frac for n in (*others, number)]
