@@ -346,7 +346,9 @@ class _SecondOrder:
     ) -> Reals:
         """The same, from the words of dḡ and ḡ, and the argument's part of v. The run was with 2^shift·v."""
         size, w = self.sizes[a.name], self.format
-        change = from_words(changes, None, self.scale, w) / np.exp2(shift)
+        change = from_words(changes, None, self.scale, w)
+        if self._pointed:
+            change = change / np.exp2(shift)
         # Inside, ḡ = x·g for a lognum x: dg = (dḡ − g·dx) / x.
         if vector is not None and not all_fixed(a.type):
             logarithmic = np.array([kind is Kind.LOGNUM for kind in kinds(a.type)])
@@ -361,7 +363,9 @@ class _SecondOrder:
         memory = np.array(self.memory, dtype=np.uint64)
         plan = self._kept("hvp columns", self._unit_runs)
         units, copies, kept = plan.units, plan.copies, plan.kept
-        shifts = np.concatenate([np.zeros(0, dtype=np.int64), *map(self._unit_shifts, self.wanted)])
+        shifts = np.zeros(0, dtype=np.int64)
+        if self._pointed:
+            shifts = np.concatenate([shifts, *map(self._unit_shifts, self.wanted)])
         words = np.concatenate([np.zeros(0, dtype=np.uint64), *map(self._unit_words, self.wanted)])
         out = {a.name: np.empty((len(units), a.type.size)) for a in self.wanted}
         size = copies * max(1, PIECE // max(1, plan.width))
@@ -383,11 +387,13 @@ class _SecondOrder:
             for place, a in enumerate(self.wanted):
                 slopes, *changes = found[place :: len(self.wanted)]
                 together = np.stack(changes, axis=1).reshape(-1, a.type.size)[: len(some)]
-                out[a.name][here] = self._product(a, together, slopes, None, shifts[here, None])
+                out[a.name][here] = self._product(a, together, slopes, None, shifts[here, None] if self._pointed else 0)
                 if not all_fixed(a.type):
                     for u, (z, i) in enumerate(some):
                         if z is a:
-                            own = self._product(a, together[u], slopes[u // copies], _unit(z, i), shifts[first + u])
+                            own = self._product(
+                                a, together[u], slopes[u // copies], _unit(z, i), shifts[first + u : first + u + 1]
+                            )
                             out[a.name][first + u] = own
         for a in self.wanted:
             out[a.name][:, ~_real(a.type)] = 0
@@ -485,7 +491,7 @@ def _room(compiled: Compiled, given: Sequence[tuple[Argument, Reals, Sequence[in
 
 def _report_losses(compiled: Compiled, given: Sequence[tuple[Argument, Reals]], shift: int, what: str) -> None:
     """See `report_losses`; the run was with 2^shift·ẋ."""
-    if any(has_points(a.type) for a in compiled.arguments):
+    if shift and any(has_points(a.type) for a in compiled.arguments):
         given, shift = [(a, flat * 2.0**shift) for a, flat in given], 0
     report_losses(compiled, given, shift, what)
 
