@@ -12,7 +12,7 @@ from __future__ import annotations
 import inspect
 import types
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Union, get_args, get_origin
 
@@ -48,6 +48,9 @@ class Tuple:
 
     items: tuple[Type, ...]
     form: str = ""
+    #: see `kinds` and `arrays`, below
+    kinds: tuple[Kind, ...] | None = field(default=None, init=False, repr=False, compare=False)
+    arrays: int | None = field(default=None, init=False, repr=False, compare=False)
 
     def __str__(self) -> str:
         return self.form or f"tuple[{', '.join(map(str, self.items))}]"
@@ -382,7 +385,11 @@ def kinds(t: Type) -> tuple[Kind, ...]:
         case Word(kind):
             return (kind,)
         case Tuple(items):
-            return tuple(k for item in items for k in kinds(item))
+            if t.kinds is None:
+                # Kept, as the parts of a pair are asked for after the pair.
+                object.__setattr__(t, "kinds", tuple(k for item in items for k in kinds(item)))
+                assert t.kinds is not None
+            return t.kinds
         case Function(alternatives):
             words = tuple(k for c in alternatives for x in c.captured for k in kinds(x))
             return words if len(alternatives) == 1 else (Kind.INT, *words)
@@ -398,7 +405,10 @@ def arrays(t: Type) -> int:
         case Array():
             return 1
         case Tuple(items):
-            return sum(map(arrays, items))
+            if t.arrays is None:
+                object.__setattr__(t, "arrays", sum(map(arrays, items)))
+                assert t.arrays is not None
+            return t.arrays
         case Function(alternatives):
             return sum(arrays(x) for c in alternatives for x in c.captured)
     return 0
