@@ -241,8 +241,8 @@ Types = Mapping[core.Binding, Type]
 #: versions of functions that a program may have, how deep their types may be nested, and how many types are in one
 _MOST, _DEEPEST, _LARGEST = 4000, 32, 1 << 14
 
-#: versions of one function that differ by the numbers in their types, and the largest of these numbers
-_MOST_EXACT, _LARGEST_EXACT = 64, 1 << 20
+#: numbers at one place in the arguments of a function, versions of it that differ by numbers, and the largest of these numbers
+_MOST_EXACT, _MOST_VERSIONS, _LARGEST_EXACT = 64, 1024, 1 << 20
 
 #: why derivatives of every order are refused
 ORDERS = "Each order of derivative is a program of its own, so the number of orders is bounded by the text."
@@ -403,7 +403,7 @@ class Inference:
             assert values is not None
             values.add(value)
         most = max(known, key=lambda path: len(places[path] or ()))
-        if max(versions, len(places[most] or ())) > _MOST_EXACT:
+        if versions > _MOST_VERSIONS or len(places[most] or ()) > _MOST_EXACT:
             places[most] = None
             raise _Widened
 

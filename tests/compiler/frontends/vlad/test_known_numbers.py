@@ -61,6 +61,13 @@ def test_a_recursion_over_a_number_is_widened() -> None:
     assert values(loop)[0].value == 301.0
 
 
+def test_numbers_at_several_places_stay_known() -> None:
+    """Each has few values, though a function has a version for each pair of them."""
+    marked = "(map-n (lambda (k) (map-n (lambda (i) (if (= i k) '() 1)) 9)) 9)"
+    row = f"(let ((m {marked})) (list (null? (list-ref (list-ref m 8) 8)) (list-ref (list-ref m 8) 7)))"
+    assert values(row)[0].value == (True, (1.0, ()))
+
+
 def test_a_recursion_over_a_number_has_one_version() -> None:
     """No version for a certain number stays of a function that has too many, and the numbers beside the counter stay known."""
     text = "(let loop ((i 0) (k 0) (a 1)) (if (= i 300) (if (= k 0) a '()) (loop (+ i 1) k (+ a 1))))"
