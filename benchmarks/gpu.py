@@ -3,6 +3,7 @@
 1. Bit for bit: random programs of both tiers, examples and single runs on the GPU, on the CPU's cores and on the reference machine.
 2. The same gradient with blocks of 32 to 1024 threads, in several pieces and on several devices, and its sum over 10⁷ elements, twice each.
 3. Times by the device's own clock, kernel and copies apart, after the results have been compared with float64; our CPU time stands beside them.
+   Times of whole calls, with arrays on the device and of the host.
 4. PTX of each ISA instruction; registers with ptxas, and machine code (SASS) with cuobjdump. This part needs no device.
 
 The file holds programs and data first, then the counts of code, the times, the comparison of bits, and `measured`, which runs all.
@@ -117,8 +118,8 @@ ROOT = Path(__file__).resolve().parents[1]
 
 def module_at(path: Path) -> ModuleType:
     """The module in a file of the tests, which the wheel has not."""
-    if str(ROOT) not in sys.path:
-        sys.path.append(str(ROOT))  # tests import each other from there
+    # Tests import each other from the root, and what they share from their own folder.
+    sys.path += [str(folder) for folder in (ROOT, ROOT / "tests") if str(folder) not in sys.path]
     name = f"retrograd_{path.stem}"
     if name not in sys.modules:
         spec = importlib.util.spec_from_file_location(name, path)
@@ -455,6 +456,46 @@ def _run_all(program: Program, rows: Words, repeats: int) -> tuple[Words, dict[s
 
 
 # -----------------------------------------------------------------------------
+# Whole calls, as a user makes them: with arrays on the device, and with arrays of the host.
+
+
+def call_rows(sizes: Sizes) -> Iterator[dict[str, Any]]:
+    """Milliseconds of whole calls, of which both have the same bits. The kernels of the table of times are a part of these."""
+    for name, f, arguments in _calls(sizes):
+        there = tuple(rg.on_device(a) if isinstance(a, np.ndarray) else a for a in arguments)
+        found, took = _timed(lambda given, f=f: f(*given), there, sizes.repeats)
+        expected, of_host = _timed(lambda given, f=f: f(*given), arguments, sizes.repeats)
+        parts = zip(_arrays(found), _arrays(expected), strict=True)
+        same = all(np.asarray(one).tobytes() == np.asarray(other).tobytes() for one, other in parts)
+        count = len(arguments[0])
+        yield {"workload": name, "instances": count, "device_ms": took, "host_ms": of_host, "same": same}
+
+
+def _calls(sizes: Sizes) -> Iterator[tuple[str, Callable[..., Any], tuple[Any, ...]]]:
+    """(name, function, arguments) of calls."""
+    for count in sizes.bessel:
+        z = np.linspace(0.5, 1.5, count)
+        slope = rg.value_and_grad(bessel.bessel, "z", scale=SCALE)
+        yield f"Bessel J₂, {count} numbers", rg.vmap(bessel.bessel, engine="cuda"), (np.zeros(count), z)
+        yield f"Bessel J₂ and its slope, {count} numbers", rg.vmap(slope, engine="cuda"), (np.zeros(count), z)
+    total = sizes.measurements
+    data = measurements(min(total, CHUNK))
+    given = tuple(np.resize(a, (total, *np.shape(a)[1:])) for a in (np.zeros((1, 2)), *data.arguments))
+    errors = rg.vmap(bundle_adjustment.reprojection_error, engine="cuda", precision="ignore")
+    yield f"BA errors, {total} measurements", errors, given
+    total = sizes.embeddings
+    some = np.random.default_rng(10).normal(size=(min(total, DYNAMICS_ROWS), graph_embedding.VERTICES, DIMENSIONS))
+    x = np.resize(some, (total, *some.shape[1:]))
+    gradient = rg.vmap(rg.grad(graph_embedding.embedding_loss, "x"), engine="cuda", precision="ignore")
+    yield f"graph embedding, k = {DIMENSIONS}, gradient, {total} embeddings", gradient, (np.zeros(total), x)
+
+
+def _arrays(found: Any) -> list[Any]:
+    """The arrays in a result."""
+    return [part for one in found for part in _arrays(one)] if isinstance(found, tuple) else [found]
+
+
+# -----------------------------------------------------------------------------
 # Comparison bit for bit: batches on the GPU, on the CPU's cores and on the reference machine.
 
 #: ways to cut a batch up
@@ -515,7 +556,7 @@ def identical_interpreted(sizes: Sizes) -> list[dict[str, Any]]:
 
 
 def _random(seed: int, sizes: Sizes, tier: str, **more: Any) -> dict[str, Any]:
-    case = module_at(TESTS / "programs" / "generator.py").generate(seed, **more)
+    case = module_at(TESTS / "support" / "generator.py").generate(seed, **more)
     rng, w = np.random.default_rng(seed), case.program.format
     rows = np.tile(np.array(case.memory, dtype=np.uint64), (sizes.instances, 1))
     fresh = rng.integers(0, 1 << min(63, w.width), size=rows.shape, dtype=np.uint64)
@@ -528,13 +569,10 @@ def _random(seed: int, sizes: Sizes, tier: str, **more: Any) -> dict[str, Any]:
 def identical_single_runs(sizes: Sizes) -> list[dict[str, Any]]:
     """Random nests of parallel loops: single runs on the GPU, in lockstep with the reference machine."""
     nests = module_at(TESTS / "simulator" / "engines" / "test_parallel_loops.py")
-    lockstep = module_at(TESTS / "simulator" / "engines" / "conftest.py").Lockstep
     where, out = device(), []
     for seed in range(sizes.loops):
         try:
-            both = nests.run(
-                lockstep, lambda p, **modes: DeviceMachine(p, where, **modes), *nests.generate(random.Random(seed))
-            )
+            both = nests.run(lambda p, **modes: DeviceMachine(p, where, **modes), *nests.generate(random.Random(seed)))
             same, failed = True, len(both.traps)
         except AssertionError:
             same, failed = False, 0
@@ -712,7 +750,7 @@ def wave_rows(sizes: Sizes) -> Iterator[dict[str, Any]]:
         yield from peer_rows(name, cells, of_peers, sizes)
 
 
-def _timed(run: Callable[[str], Any], engine: str, repeats: int) -> tuple[Any, float]:
+def _timed(run: Callable[[Any], Any], engine: Any, repeats: int) -> tuple[Any, float]:
     """(the result, the least milliseconds of some calls behind a first one)"""
     found, least = run(engine), float("inf")
     for _ in range(repeats):
@@ -748,7 +786,7 @@ def measured(
         with _guarded(report, "counts"):
             report.counts = code_counts(report.absent, quick=quick or fake)
     report.machine |= {"python": platform.python_version(), "numpy": np.__version__, "processor": platform.machine()}
-    found_wrong = bool(report.failed) or not all(row["same"] for row in report.identical)
+    found_wrong = bool(report.failed) or not all(row["same"] for row in (*report.identical, *report.calls))
     document = asdict(report)
     del document["until"]
     return {"schema": SCHEMA, "wrong": found_wrong, **document}
@@ -783,6 +821,13 @@ def _with_device(report: Report, found: Sequence[Device], sizes: Sizes, fake: bo
                     continue
                 report.times.append(row)
                 say(line(row))
+    if _begins(report, "calls"):
+        with _guarded(report, "calls"):
+            for row in call_rows(sizes):
+                report.calls.append(row)
+                say(
+                    f"{row['workload']}: {row['device_ms']:.3f} ms with arrays there, {row['host_ms']:.3f} ms from the host"
+                )
     for process in compiling:
         process.wait()
     _compare(report, identical_interpreted, sizes, say)
@@ -828,7 +873,7 @@ def _fake() -> Iterator[None]:
     os.environ["NUMBA_ENABLE_CUDASIM"] = "1"  # before Numba is imported
     from retrograd.simulator.engines.cuda import batch, stepped_machine
 
-    on_host = module_at(TESTS / "simulator" / "engines" / "cuda" / "kernel_on_host.py")
+    on_host = module_at(TESTS / "support" / "kernel_on_host.py")
     gpu_peers.anywhere = True
     on_host.HostKernel.level = 0
     vars(batch)["TranslatedKernel"] = on_host.HostKernel

@@ -243,6 +243,8 @@ class Report:
     identical: list[dict[str, Any]] = field(default_factory=list)
     #: for each workload and system: milliseconds, error
     times: list[dict[str, Any]] = field(default_factory=list)
+    #: for each whole call: milliseconds with arrays on the device and of the host, whether both have the same bits
+    calls: list[dict[str, Any]] = field(default_factory=list)
     #: for each instruction, and for whole programs
     counts: dict[str, Any] = field(default_factory=dict)
     absent: dict[str, str] = field(default_factory=dict)
@@ -300,6 +302,10 @@ def section(found: dict[str, Any] | None) -> str:
             "",
             markdown([HEAD, *map(_cells, found["times"])], range(2, 8)),
         ]
+        if found.get("calls"):
+            head = ["whole call", "arrays on the device, ms", "arrays of the host, ms"]
+            rows = [[row["workload"], f"{row['device_ms']:.2f}", f"{row['host_ms']:.2f}"] for row in found["calls"]]
+            lines += ["", markdown([head, *rows], range(1, 3))]
     else:
         lines.append(_not_measured(found["absent"]["device"]))
     counted = {} if not found["counts"] else found["counts"]["programs"]
@@ -309,6 +315,9 @@ def section(found: dict[str, Any] | None) -> str:
         title = f"Instructions of whole kernels of batches for {found['counts']['arch']}, and registers and local bytes of a thread:"
         lines += ["", title, "", markdown([["program", *keys], *rows], range(1, len(keys) + 1))]
     differing = [f"Different bits: {row['name']}." for row in found["identical"] if not row["same"]]
+    differing += [
+        f"Different bits: {row['workload']}, a whole call." for row in found.get("calls", ()) if not row["same"]
+    ]
     differing += [f"Failed: {row['what']}: {row['error']}" for row in found["failed"]]
     absent = [f"Absent: {name} ({why})." for name, why in found["absent"].items() if name != "device"]
     return "\n".join([*lines, *(["", *differing] if differing else []), *(["", *absent] if absent else [])])

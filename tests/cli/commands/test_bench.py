@@ -157,7 +157,8 @@ def on_gpu(**changes: Any) -> dict[str, Any]:
         "times": [row],
         "counts": counts,
     }
-    return found | {"absent": {}, "failed": []} | changes
+    call = {"workload": "BA", "instances": 1000, "device_ms": 2.5, "host_ms": 7.25, "same": True}
+    return found | {"absent": {}, "failed": [], "calls": [call]} | changes
 
 
 def test_results_of_a_gpu_go_to_the_page(
@@ -171,6 +172,7 @@ def test_results_of_a_gpu_go_to_the_page(
     row = "| BA | retrograd | 2.000 | 2000.00 | – | – | 30.00 | 1e-09 |  |"
     assert "On one H200 (sm_90, 132 multiprocessors), CUDA 13.0." in text
     assert row in text
+    assert "| BA | 2.50 | 7.25 |" in text
     assert row in capsys.readouterr().out
     document = as_json((tmp_path / "benchmarks" / "figures.json").read_text())
     assert text == page.page(document, page.read_gpu(tmp_path))

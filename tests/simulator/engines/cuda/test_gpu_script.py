@@ -82,6 +82,14 @@ def it_does_all_of_it(found: dict[str, Any]) -> None:
     assert [next(kind for kind in kinds if row["workload"].startswith(kind)) for row in ours] == kinds
     assert all({"kernel_ms", "cores_ms"} <= row.keys() and row["error"] < 1e-6 for row in ours)
     assert all("copies_ms" in row for row in ours if not row["workload"].startswith("wave"))
+    calls = found["calls"]
+    assert [row["workload"].split(",")[0] for row in calls] == [
+        "Bessel J₂",
+        "Bessel J₂ and its slope",
+        "BA errors",
+        "graph embedding",
+    ]
+    assert all(row["same"] and row["device_ms"] > 0 and row["host_ms"] > 0 for row in calls)
     # A peer is there, with every workload that it has, or is named.
     systems = {row["system"] for row in found["times"]}
     assert all((peer in systems) != (peer in found["absent"]) for peer in ("jax", "Warp"))
@@ -141,4 +149,4 @@ def test_under_the_simulator_without_time(tmp_path: Path) -> None:
     assert found["identical"] == found["times"] == []
     parts = {name for name, why in found["absent"].items() if why.startswith("left out")}
     checks = {f"identical_{name}" for name in ("programs", "examples", "cuts", "single_runs", "interpreted")}
-    assert parts == {*checks, "Bessel, 50", "BA", "graph", "GMM", "leapfrog", "wave", "counts"}
+    assert parts == {*checks, "Bessel, 50", "BA", "graph", "GMM", "leapfrog", "wave", "calls", "counts"}
