@@ -521,18 +521,14 @@ def batch(arrays, count, shared, n, memory, stride, limit, status, sums, marks, 
     upper = cuda.shared.array({threads}, np.int64)
     thread = cuda.threadIdx.x
     t = cuda.grid(1)
-    all_threads = cuda.gridsize(1)
-    given, kept, summed = columns[0], columns[2], columns[3]
-    at_shared = {head} + {array} * given
-    at_kept = at_shared + 2 * columns[1]
-    at_summed = at_kept + {array} * kept
     i = t
-    # All threads of a block go on as long as one of them has an instance, because they add up together.
+    # All threads of a block go on as long as one of them has an instance, because they add up together. The table is read where it is
+    # needed, so that what it holds takes no registers while an instance runs.
     while i - thread < count:
         good = False
         if i < count:
             fits = True
-            for k in range(given):
+            for k in range(columns[0]):
                 c = {head} + {array} * k
                 source = columns[c + 2] + i * columns[c + 3]
                 wide = columns[c + 6] == 8
@@ -554,9 +550,10 @@ def batch(arrays, count, shared, n, memory, stride, limit, status, sums, marks, 
                     memory[a * stride + t] = (word << {shift}) >> {shift}
                     source += columns[c + 4]
             if fits:
+                at = {head} + {array} * columns[0]
                 for k in range(columns[1]):
-                    first = columns[at_shared + 2 * k]
-                    for a in range(first, first + columns[at_shared + 2 * k + 1]):
+                    first = columns[at + 2 * k]
+                    for a in range(first, first + columns[at + 2 * k + 1]):
                         memory[a * stride + t] = (np.int64(shared[a]) << {shift}) >> {shift}
                 why, steps, lost, cycles = interpret(code, memory, t, stride, n, limit, modes)
                 if columns[4] != 0:
@@ -571,8 +568,9 @@ def batch(arrays, count, shared, n, memory, stride, limit, status, sums, marks, 
                 status[i] = {refused}
                 marks[{marked_refused}] = 1
             if good:
-                for k in range(kept):
-                    c = at_kept + {array} * k
+                at = {head} + {array} * columns[0] + 2 * columns[1]
+                for k in range(columns[2]):
+                    c = at + {array} * k
                     words, reals = columns[c + 2] + i * columns[c + 3], columns[c + 4] + i * columns[c + 1] * 8
                     for a in range(columns[c], columns[c] + columns[c + 1]):
                         word = memory[a * stride + t]
@@ -591,9 +589,10 @@ def batch(arrays, count, shared, n, memory, stride, limit, status, sums, marks, 
             else:
                 marks[{marked_failed}] = 1
         c = 0
-        for k in range(summed):
-            first = columns[at_summed + 2 * k]
-            for a in range(first, first + columns[at_summed + 2 * k + 1]):
+        at = {head} + {array} * (columns[0] + columns[2]) + 2 * columns[1]
+        for k in range(columns[3]):
+            first = columns[at + 2 * k]
+            for a in range(first, first + columns[at + 2 * k + 1]):
                 lower[thread] = memory[a * stride + t] & 0xFFFFFFFF if good else 0
                 upper[thread] = memory[a * stride + t] >> 32 if good else 0
                 half = {threads} // 2
@@ -608,7 +607,7 @@ def batch(arrays, count, shared, n, memory, stride, limit, status, sums, marks, 
                     cuda.atomic.add(sums, 2 * c + 1, upper[0])
                 cuda.syncthreads()
                 c += 1
-        i += all_threads
+        i += stride
 """
 
 
