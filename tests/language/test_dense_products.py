@@ -136,3 +136,18 @@ def test_rows_of_both_factors_stay_sums_in_a_register(monkeypatch: pytest.Monkey
     found = transposed.compiled(*given).program.code
     in_order(monkeypatch)
     assert found == reversible(transposed.fn).compiled(*given).program.code
+
+
+@pytest.mark.parametrize("gaps", [False, True])
+def test_cotangents_of_whole_arrays(gaps: bool) -> None:
+    """They are loaded in blocks, between words that are zero."""
+    given = numbers(matrices, np.random.default_rng(9), 5, WIDE, 2.0)
+    _, a, b = given
+    seed = np.random.default_rng(10).integers(-8, 9, given[0].shape) * 0.25
+    if gaps:
+        seed[::2, 1::3] = seed[0, 0] = seed[-1, -1] = 0.0
+    for engine in ("reference", "translated"):
+        found = rg.vjp(matrices("Q32.32"), *given, engine=engine)[1]({"c": seed})
+        assert np.allclose(found.a, seed @ b.T, rtol=0, atol=1e-7)
+        assert np.allclose(found.b, a.T @ seed, rtol=0, atol=1e-7)
+        assert np.array_equal(found.c, seed)

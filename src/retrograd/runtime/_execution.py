@@ -272,14 +272,29 @@ def finished(
     else:
         machine = machine_for(compiled.emitted.program, engine, backward=backward, overflow=overflow)
     machine.load(0, words)
-    for address, word in given.items():
-        machine.load(address, (word,))
+    for address, block in _blocks(given):
+        machine.load(address, block)
     execute(compiled, machine, max_steps)
     if whole is None and machine.engine == "translated" and not compiled.externals:
         from retrograd.simulator.engines.machines import WholeRuns
 
         compiled.derived[key] = WholeRuns(compiled.program, backward=backward, overflow=overflow)
     return machine
+
+
+def _blocks(given: Mapping[int, int]) -> Iterator[tuple[int, list[int]]]:
+    """(address, words) of words that lie side by side: to load one word takes as long as a hundred."""
+    block: list[int] = []
+    start = end = 0
+    for address, word in given.items():
+        if address != end or not block:
+            if block:
+                yield start, block
+            start, block = address, []
+        block.append(word)
+        end = address + 1
+    if block:
+        yield start, block
 
 
 def machine_of(run: Finished) -> Machine:
