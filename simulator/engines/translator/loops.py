@@ -75,20 +75,18 @@ HEADROOM = (2, 4, 8)
 class Split:
     """Bounds of words of which those of factors depend on a number p, low ≤ p ≤ high, that is chosen at run time.
 
-    |left| < 2^p,  |right| < 2^(total − p),  |any other| < 2^rest        low + high = total
+    |left| < 2^p,  |right| < 2^(total − p),  |any other| < 2^rest
 
-    Each product has a factor of either side. The bounds of all sums are convex in p, so it suffices to prove them for p = low and p = high.
+    Each product has a factor of either side; or the left side is one word, the products of others have two factors of the right
+    side, and p ≥ total / 2. The bounds of all sums are convex in p, so it suffices to prove them for p = low and p = high.
     """
 
     left: frozenset[str]
     right: frozenset[str]
     total: int
+    low: int
     high: int
     rest: int
-
-    @property
-    def low(self) -> int:
-        return self.total - self.high
 
     def bits(self, name: str, p: int) -> int:
         """The bits of an input."""
@@ -444,17 +442,21 @@ class _Analysis:
         loop.intervals = self._intervals(widest)
 
     def _split(self, proven: list[GuardAndWords]) -> Split | None:
-        """Bounds that depend on p, of the widest range, for which these checks hold; None where an input is a factor of both sides."""
-        sides = self._sides(proven)
+        """Bounds that depend on p, of the widest range, for which these checks hold."""
+        sides, bounded = self._sides(proven), self.loop.bounded
+        alone = sides is None
         if sides is None:
-            return None
+            factors = {name for pair in self._factors(proven) for name in inputs(*pair)}
+            # Cotangents, which are the largest words, lie behind all others.
+            last = max(self.loop.loads, key=lambda word: (self.loop.loads[word] in factors, word[1]))
+            sides = {self.loop.loads[last]}, factors - {self.loop.loads[last]}
         bits, width = self.loop.bits, self.forms.w.width
-        left, right = (frozenset(side & self.loop.bounded) for side in sides)
+        left, right = (frozenset(side & bounded) for side in sides)
         for rest in (width - HEADROOM[0], bits):
             for total in range(2 * bits, 2 * bits - 3, -1):
                 for high in (width - room for room in HEADROOM):
-                    made = Split(left, right, total, high, rest)
-                    if bits < high < total and self._suffices(made, proven):
+                    made = Split(left, right, total, (total + 1) // 2 if alone else total - high, high, rest)
+                    if left and right and bits < high < total and self._suffices(made, proven):
                         return made
         return None
 

@@ -130,7 +130,7 @@ class VectorLoopEmitter:
         #: where a chunk is tried again for another p (loops.Split); None: the bounds of all words are the same
         self.again: Block | None = None
         if loop.split is not None:
-            self.p = self.code.variable(self.word, "p", loop.split.total // 2)
+            self.p = self.code.variable(self.word, "p", max(loop.split.low, loop.split.total // 2))
         self.wide = VectorLoopEmitter(scalar, loop.wide) if loop.wide is not None else None
 
     def emit(self) -> None:

@@ -388,6 +388,13 @@ FACTORS = (
 )  # fmt: skip
 
 
+#: products of three words, two by two
+TRIANGLE = (
+    "ld.add r8, [r5]", "exch r9, [r5 + 50]", "fmul.add r9, r8, r4", "exch r9, [r5 + 50]", "fmul.add r3, r8, r10", "fmul.add r12, r4, r10",
+    "ld.sub r8, [r5]",
+)  # fmt: skip
+
+
 def factors(width: int, own: int, other: int) -> Callable[[rg.Machine], None]:
     """Words of memory of `own` bits, and a register of `other` bits."""
 
@@ -399,11 +406,12 @@ def factors(width: int, own: int, other: int) -> Callable[[rg.Machine], None]:
     return load
 
 
-def lockstep_of_factors(make: Make, width: int, *sizes: tuple[int, int]) -> Lockstep:
+def lockstep_of_factors(make: Make, width: int, *sizes: tuple[int, int], body: tuple[str, ...] = FACTORS) -> Lockstep:
     """Runs one after the other, forward and back, with factors of these sizes."""
-    both = Lockstep(make, loop_of(*FACTORS, passes=40, width=width))
+    both = Lockstep(make, loop_of(*body, passes=40, width=width))
     for own, other in sizes:
         both.set(factors(width, own, other))
+        both.set(lambda machine, other=other: machine.registers.__setitem__(10, (1 << other) - 2))
         both.run(2000)
         both.turn()
         both.run(2000)
@@ -413,27 +421,29 @@ def lockstep_of_factors(make: Make, width: int, *sizes: tuple[int, int]) -> Lock
 
 @pytest.mark.usefixtures("fresh")
 @pytest.mark.parametrize("width", [64, 32])
-@pytest.mark.parametrize("shares", [(8, 2), (2, 8)], ids=str)
+@pytest.mark.parametrize(("shares", "body"), [((8, 2), FACTORS), ((2, 8), FACTORS), ((8, 2), TRIANGLE)])
 def test_bounds_of_factors_are_chosen(
-    translated: Make, width: int, shares: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+    translated: Make, width: int, shares: tuple[int, int], body: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Chunks run where one factor is large and the other is small; with one bound for both, they do not."""
     store = VectorLoopEmitter._store
     monkeypatch.setattr(VectorLoopEmitter, "_store", lambda self, word, value: store(self, word, value + 1))
     sizes = width * shares[0] // 10, width * shares[1] // 10
     with pytest.raises(AssertionError, match="memory"):
-        lockstep_of_factors(translated, width, sizes)
+        lockstep_of_factors(translated, width, sizes, body=body)
     jit_compiler()._linked.clear()
     translate._translation_of.cache_clear()
     monkeypatch.setattr(loops._Analysis, "_split", lambda self, proven: None)
-    lockstep_of_factors(translated, width, sizes)
+    lockstep_of_factors(translated, width, sizes, body=body)
 
 
+@pytest.mark.parametrize("body", [FACTORS, TRIANGLE], ids=["two", "three"])
 @pytest.mark.parametrize("width", [64, *NARROW])
-def test_factors_of_all_sizes(translated: Make, width: int) -> None:
+def test_factors_of_all_sizes(translated: Make, width: int, body: tuple[str, ...]) -> None:
     """The same words and traps wherever the bounds lie."""
     few = range(1, width - 1, max(1, width // 8))
-    trapped = [bool(lockstep_of_factors(translated, width, (own, other)).traps) for own in few for other in few]
+    sizes = [(own, other) for own in few for other in few]
+    trapped = [bool(lockstep_of_factors(translated, width, one, body=body).traps) for one in sizes]
     assert True in trapped
     assert False in trapped
 
