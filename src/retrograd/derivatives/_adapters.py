@@ -118,10 +118,16 @@ class Adapted:
         names = [p.name for p in self.function.parameters]
         return [elements.leaves(pulled[name]) if name in pulled else None for name in names]
 
-    def pushed(self, values: Sequence[Any], tangents: Sequence[Any], rank: int) -> list[NDArray[Any] | None]:
-        """The leaves of the tangent of each chosen result, as `results`; None for one without a derivative.
+    def tangents_of(self, arrays: Sequence[Any], real: Sequence[bool], without: Mapping[int, Any]) -> list[Any]:
+        """The tangents of all arguments from those of the arguments that are not in `without`; None where not `real`."""
+        found = iter([a if r else None for a, r in zip(arrays, real, strict=True)])
+        return [None if i in without else next(found) for i in range(len(self.static))]
 
-        `tangents`: of the arguments, trees of arrays with the same axes in front; None is zero. Each element is a run of its own.
+    def pushed(self, values: Sequence[Any], tangents: Sequence[Any], rank: int) -> list[NDArray[Any]]:
+        """The leaves of the tangent of each chosen result, as `results`; 0 for one without a derivative.
+
+        `tangents`: of the arguments, trees of arrays with the same axes in front; None is zero. Each element is a run
+        of its own.
         """
         known = [self.trees.flatten(t)[0] for t in tangents if t is not None]
         elements = self._elements(values, rank, leading([leaf for leaves in known for leaf in leaves], rank))
@@ -134,13 +140,13 @@ class Adapted:
             jvp(self.f, elements.element(k), own.element(k), **self._options)[1]._asdict()
             for k in range(elements.count)
         ]
-        found: list[NDArray[Any] | None] = []
+        found: list[NDArray[Any]] = []
         for i in self.chosen:
             name = self.function.parameters[i].name
             if name in each[0]:
                 found += elements.leaves([one[name] for one in each])
             else:
-                found += [None] * len(self.trees.flatten(values[i])[0])
+                found += [np.zeros(())] * len(self.trees.flatten(values[i])[0])
         return found
 
     def curved(
@@ -395,8 +401,10 @@ def to_jax(
     program; jax.jit calls it as a host function, and jax.vmap runs all elements as one batch, each with the bits of its own call. Arguments are JAX arrays, numbers, or
     pytrees of these for structs; each result has the shape and dtype of its argument. Static arguments and functions are passed as they are.
     Raises InputError where JAX is not installed, NotDifferentiable for outputs that do not exist; a call raises as `vjp`.
-    Trap: JAX raises an error of a call, a ProgramTrap for example, as a JaxRuntimeError with the text of ours. JAX has float32 unless `jax_enable_x64` is set, and a result is rounded to it.
-    A function of `mode="reverse"` has jax.grad, vjp and jacrev, and jax.hessian where the outputs are real; JAX refuses jax.jvp of it. One of `mode="forward"` has jax.jvp, jacfwd and linearize, by `rg.jvp`; JAX refuses jax.grad of it.
+    Trap: JAX raises an error of a call, a ProgramTrap for example, as a JaxRuntimeError with the text of ours. JAX has
+    float32 unless `jax_enable_x64` is set, and a result is rounded to it.
+    A function of `mode="reverse"` has jax.grad, vjp and jacrev, and jax.hessian where the outputs are real; JAX refuses
+    jax.jvp of it. One of `mode="forward"` has jax.jvp, jacfwd and linearize, by `rg.jvp`; JAX refuses jax.grad of it.
 
     >>> g = rg.to_jax(energy)           # doctest: +SKIP
     >>> jax.grad(g, argnums=1)(0.0, x)  # doctest: +SKIP
@@ -410,9 +418,7 @@ def to_jax(
     number = jax.numpy
     adapted = Adapted(f, outputs, scale, engine, format, precision, Trees(jax.tree.flatten, _unflatten))
 
-    def is_inexact(leaf: Any) -> bool:
-        """Whether an array has a derivative: of floats or complex numbers, those of JAX's own types, too."""
-        return bool(number.issubdtype(leaf.dtype, number.inexact))
+    floats = _Floats(jax)
 
     #: the callbacks that were made, the last ones: of an equal call JAX compiles nothing again where the callback is the same object
     callbacks: dict[Any, Callable[..., Any]] = {}
@@ -450,10 +456,6 @@ def to_jax(
             found = iter(arrays)
             return [fixed_values[i] if i in fixed_values else next(found) for i in range(len(adapted.static))]
 
-        def placed(tangents: list[Any]) -> list[Any]:
-            found = iter(tangents)
-            return [None if i in fixed_values else next(found) for i in range(len(adapted.static))]
-
         def place(i: int) -> int:
             return i - sum(j < i for j in fixed_values)
 
@@ -473,12 +475,10 @@ def to_jax(
         def back(arrays: list[Any], cotangents: list[Any]) -> tuple[list[Any]]:
             # In a function that JAX has traced, an argument that is a number of the source comes back as a literal.
             arrays = jax.tree.map(number.asarray, arrays)
-            real = [jax.tree.map(is_inexact, arrays[place(i)]) for i in adapted.chosen]
+            real = [jax.tree.map(floats.is_one, arrays[place(i)]) for i in adapted.chosen]
             # JAX gives cotangents of integers the dtype float0, which no callback takes.
             given = jax.tree.map(lambda c, r: c if r else number.zeros(c.shape), cotangents, real)
-            shapes = jax.tree.map(
-                lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype if is_inexact(a) else np.dtype(np.float32)), arrays
-            )
+            shapes = floats.shapes(arrays)
 
             def leaves(pulled: list[list[NDArray[Any]] | None], arrays: list[Any]) -> list[NDArray[Any]]:
                 out: list[NDArray[Any]] = []
@@ -497,7 +497,7 @@ def to_jax(
                 return leaves(adapted.pulled(whole(arrays), kept(cotangents), rank), arrays)
 
             def run_curved(arrays: list[Any], moved: list[Any], cotangents: list[Any], rank: int) -> list[NDArray[Any]]:
-                tangents = placed([d if r else None for d, r in zip(moved, movable, strict=True)])
+                tangents = adapted.tangents_of(moved, movable, fixed_values)
                 return leaves(adapted.curved(whole(arrays), tangents, kept(cotangents), rank), arrays)
 
             def pull(arrays: list[Any], given: list[Any]) -> list[Any]:
@@ -505,38 +505,28 @@ def to_jax(
                 return found
 
             def change(primals: tuple[list[Any], list[Any]], tangents: tuple[list[Any], list[Any]]) -> tuple[Any, Any]:
-                moved = jax.tree.map(
-                    lambda a, d: d if is_inexact(a) else number.zeros(a.shape), primals[0], tangents[0]
-                )
+                moved = floats.without_float0(primals[0], tangents[0])
                 curved = on_host(run_curved, fixed_values, shapes, primals[0], moved, primals[1])
                 return pulling(*primals), jax.tree.map(number.add, pulling(primals[0], tangents[1]), curved)
 
             pulling = jax.custom_jvp(pull)
             pulling.defjvp(change)
 
-            movable = [any(jax.tree.leaves(jax.tree.map(is_inexact, a))) for a in arrays]
+            movable = [floats.within(a) for a in arrays]
             found = pulling(arrays, given)
-            zero = jax.dtypes.float0
-            return (jax.tree.map(lambda a, c: c if is_inexact(a) else np.zeros(a.shape, zero), arrays, found),)
+            return (floats.with_float0(arrays, found),)
 
         def push(primals: tuple[list[Any]], tangents: tuple[list[Any]]) -> tuple[list[Any], list[Any]]:
             (arrays,), (given,) = primals, tangents
-            real = [any(jax.tree.leaves(jax.tree.map(is_inexact, a))) for a in arrays]
-            # JAX gives tangents of integers the dtype float0, which no callback takes.
-            moved = jax.tree.map(lambda a, d: d if is_inexact(a) else number.zeros(a.shape), arrays, given)
-            results = primal(arrays)
-            shapes = jax.tree.map(
-                lambda r: jax.ShapeDtypeStruct(r.shape, r.dtype if is_inexact(r) else np.dtype(np.float32)), results
-            )
+            real = [floats.within(a) for a in arrays]
+            moved, results = floats.without_float0(arrays, given), primal(arrays)
 
             def run(given_arrays: list[Any], given_tangents: list[Any], rank: int) -> list[NDArray[Any]]:
-                tangents = placed([d if r else None for d, r in zip(given_tangents, real, strict=True)])
-                pushed = adapted.pushed(whole(given_arrays), tangents, rank)
-                return [np.zeros(()) if leaf is None else leaf for leaf in pushed]
+                tangents = adapted.tangents_of(given_tangents, real, fixed_values)
+                return adapted.pushed(whole(given_arrays), tangents, rank)
 
-            found = on_host(run, fixed_values, shapes, arrays, moved)
-            zero = jax.dtypes.float0
-            return results, jax.tree.map(lambda r, d: d if is_inexact(r) else np.zeros(r.shape, zero), results, found)
+            found = on_host(run, fixed_values, floats.shapes(results), arrays, moved)
+            return results, floats.with_float0(results, found)
 
         pushing = jax.custom_jvp(primal)
         pushing.defjvp(push)
@@ -557,6 +547,36 @@ def to_jax(
     g.__name__ = f"to_jax({f.__name__})"
     g.__doc__ = f"{f.__name__} as a function of JAX."
     return g
+
+
+class _Floats:
+    """Which arrays of JAX have derivatives. JAX gives cotangents and tangents of the others the dtype float0, which no callback takes."""
+
+    def __init__(self, jax: Any) -> None:
+        self.jax = jax
+
+    def is_one(self, leaf: Any) -> bool:
+        """Whether an array has a derivative: of floats or complex numbers, those of JAX's own types, too."""
+        return bool(self.jax.numpy.issubdtype(leaf.dtype, self.jax.numpy.inexact))
+
+    def within(self, tree: Any) -> bool:
+        """Whether a tree has an array with a derivative."""
+        return any(self.is_one(leaf) for leaf in self.jax.tree.leaves(tree))
+
+    def shapes(self, tree: Any) -> Any:
+        """The shapes and dtypes of a tree's derivatives, float32 for integers."""
+        of, single = self.jax.ShapeDtypeStruct, np.dtype(np.float32)
+        return self.jax.tree.map(lambda a: of(a.shape, a.dtype if self.is_one(a) else single), tree)
+
+    def without_float0(self, tree: Any, tangents: Any) -> Any:
+        """The tangents, with zeros for integers."""
+        zeros = self.jax.numpy.zeros
+        return self.jax.tree.map(lambda a, d: d if self.is_one(a) else zeros(a.shape), tree, tangents)
+
+    def with_float0(self, tree: Any, found: Any) -> Any:
+        """Derivatives of a tree, those of integers of the dtype float0."""
+        zero = self.jax.dtypes.float0
+        return self.jax.tree.map(lambda a, d: d if self.is_one(a) else np.zeros(a.shape, zero), tree, found)
 
 
 def _unflatten(leaves: list[Any], form: Any) -> Any:

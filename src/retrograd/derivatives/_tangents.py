@@ -182,7 +182,8 @@ def hessian(
     """h(*args) = ∂²L/∂x∂z for the chosen arguments x, z; L is the value that the argument `loss` has after f(*args).
 
     For one argument an array of its shape twice over; for several a tuple of tuples; for argnums = None by name, twice.
-    A struct or a complex number counts as one more axis, of its words in order, 0 for ints and bools. The second-order program runs once for each element, all runs as one batch; see `hvp`.
+    A struct or a complex number counts as one more axis, of its words in order, 0 for ints and bools.
+    The second-order program runs once for each element, all runs as one batch; see `hvp`.
     `engine`, `format`, `precision`: see `run_batch`.
     """
     request = differentiable(f, scale, engine, format, precision, argnums, loss)

@@ -46,7 +46,7 @@ def lstsq(x: Array[fixed, "m"], a: Array[fixed, "n", "m"], b: Array[fixed, "n"])
 
 @reversible
 def _leftover(most: fixed, elements: rg.static) -> None:
-    """most += 10⁻⁵ and 4 units of the last place for each of the elements: what may be left off a diagonal. Inverse: −=.
+    """most += 10⁻⁵ and 4 last places for each of the elements: what may be left off a diagonal. Inverse: −=.
 
     The unit of the format is |3 · (1/3) − 1|, in words.
     """

@@ -72,16 +72,16 @@ def pebble(step: Reversible, k: rg.static, level: rg.static, states: Array[fixed
 
 
 # -----------------------------------------------------------------------------
-# Any number of steps. With s free states, N steps are m steps into a free state, N − m from there with s − 1 others, and
-# the m steps undone: a binary tree with N leaves, and a leaf at the left of j nodes is called 2^j times. A node at the left of
-# j − 1 others adds 2^j calls, and a tree of depth s has C(s, j) such nodes: the fewest calls take the cheapest nodes first.
+# Any number of steps. With s free states, N steps are m steps into a free state, N − m from there with s − 1 others,
+# and the m steps undone: a binary tree with N leaves, and a leaf at the left of j nodes is called 2^j times. A node at
+# the left of j − 1 others adds 2^j calls, and a tree of depth s has C(s, j) such nodes: the fewest calls take the
+# cheapest nodes first.
 
 
 def bennett_any_calls(steps: int, states: int) -> int:
     """1 + Σⱼ 2^j min(C(s, j), what is left of N − 1): the calls of the step, forward and backward together.
 
-    s = `states`, those besides the first and the last. No schedule that erases nothing and undoes the last pebble first takes fewer.
-    Raises ValueError unless 1 ≤ N ≤ 2^s.
+    s = `states`, those besides the first and the last. No recursive schedule that erases nothing takes fewer. Raises ValueError unless 1 ≤ N ≤ 2^s.
     """
     if not 1 <= steps <= 2 ** max(states, 0):
         raise ValueError(f"{steps} steps with {states} states: at least 1 and at most 2^{states} steps")
@@ -96,7 +96,8 @@ def bennett_any_calls(steps: int, states: int) -> int:
 def pebble_split(m: int, steps: int, states: int) -> None:
     """m += the steps before the first pebble, of 1 … steps − 1. Inverse: m −= it. 2 ≤ steps ≤ 2^states.
 
-    All nodes of less than 2^J calls, and q of 2^J calls, are in the tree. Its left part has C(s − 1, j − 1) of those of 2^j.
+    All nodes of less than 2^J calls, and q of 2^J calls, are in the tree. Its left part has C(s − 1, j − 1) of those
+    of 2^j.
     """
     with rg.routine() as r:
         left = steps - 1  # nodes that are not counted yet
@@ -120,8 +121,8 @@ def pebble_split(m: int, steps: int, states: int) -> None:
 def bennett_any(step: Reversible, states: Array[fixed, ...], steps: int) -> None:
     """states[1] += F^N(states[0]), N = `steps`, any N ≥ 1. Inverse: states[1] −= the same.
 
-    step(y, x) adds F(x) to y. With s + 2 rows (or numbers) in `states`, s ≥ log₂ N, by `bennett_any_calls(N, s)` calls. Rows
-    from 1 on must be zero before; rows from 2 on are zero afterwards. N may be known only when the program runs. Traps
+    step(y, x) adds F(x) to y. With s + 2 rows (or numbers) in `states`, s ≥ log₂ N, by `bennett_any_calls(N, s)` calls.
+    Rows from 1 on must be zero before; rows from 2 on are zero afterwards. N may be known only when the program runs. Traps
     (RG0804) where N is less than 1 or s too small.
     """
     assert steps > 0
@@ -371,12 +372,12 @@ def _sweep(a: int, b: int, k: int, states: int) -> Iterator[Action]:
 def online(states: int, done: Callable[[int], bool]) -> Iterator[Action]:
     """The actions for a chain whose end is found while it runs, on s = `states` places.
 
-    The steps are taken one by one, and after each, done(n) is asked whether the current state n is the last; it is not asked for
-    the state 0. The turns follow, as in `revolve` from each state that is kept. Until the end no step is taken twice. Each of
-    the N steps is taken at most r + 1 times, r of `treeverse_steps(N, s)`. Raises ValueError unless s is positive.
+    The steps are taken one by one, and done(n) is true where the state n is the last. The turns follow, as in `revolve`
+    from each state that is kept. Until the end no step is taken twice. Each of the N steps is taken at most r + 1
+    times, r of `treeverse_steps(N, s)`. Raises ValueError unless s is positive.
 
-    A place that holds a state has a level. Where all places are taken, the state that is replaced is one that a later state of higher
-    level follows; without such a state the last one is replaced, and the new one has a level more.
+    A place that holds a state has a level. Where all places are taken, the state that is replaced is one that a later
+    state of higher level follows; without such a state the last one is replaced, and the new one has a level more.
     """
     if states < 1:
         raise ValueError(f"{states} states: must be positive")
