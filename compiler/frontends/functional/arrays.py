@@ -223,6 +223,16 @@ class Syntax:
     places: dict[int, int | Constant]
     is_view: bool = False
 
+    @property
+    def name(self) -> str:
+        """The operation, for printers."""
+        match self.node:
+            case ast.BinOp():
+                return "matmul"
+            case ast.Call(func=func):
+                return func.attr if isinstance(func, ast.Attribute) else ast.unparse(func)
+        return "view"
+
     def type(self, inference: Any, types: tuple[Type, ...], at: Place) -> Type:
         if any(isinstance(t, Nothing) for t in types):
             return NOTHING

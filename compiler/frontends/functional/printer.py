@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from retrograd.compiler.frontends.functional import core
+from retrograd.compiler.frontends.functional.arrays import Syntax
 from retrograd.compiler.frontends.functional.inference import Inference
 from retrograd.compiler.frontends.functional.types import Array, Closure, Function, Key, List, Tuple, Type
 
@@ -195,7 +196,7 @@ class _Printer:
             case core.Build(cls):
                 return "list" if cls is None else cls.__name__
             case core.Primitive(rules):
-                return type(rules).__name__.lower()
+                return rules.name if isinstance(rules, Syntax) else type(rules).__name__.lower()
             case core.Record(_, _, form):
                 return form
             case core.Cast(_, wanted):

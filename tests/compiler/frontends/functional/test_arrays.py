@@ -1,6 +1,7 @@
 """Arrays in functional functions: values and gradients beside NumPy's, and beside the reversible form's."""
 
 import math
+import random
 from itertools import pairwise
 from typing import Any
 
@@ -61,6 +62,8 @@ def numpy_value(text: str, **given: Any) -> float:
         "min": np.min,
         "exp": np.exp,
         "tanh": np.tanh,
+        "sin": np.sin,
+        "cos": np.cos,
         "select": np.where,
         "sqrt": np.sqrt,
     }
@@ -73,7 +76,7 @@ def function_of(texts: list[str], tmp_path: Any) -> Any:
     path = tmp_path / "arrays_of_a_test.py"
     path.write_text(
         "import retrograd as rg\n"
-        "from retrograd import exp, fixed, max, mean, min, select, sqrt, sum, tanh\n"
+        "from retrograd import cos, exp, fixed, max, mean, min, select, sin, sqrt, sum, tanh\n"
         "@rg.functional\n"
         f"def f(X, A, w, y, i: int) -> tuple[{', '.join(['fixed'] * len(texts))}]:\n"
         f"    return (\n        {rows},\n    )\n"
@@ -91,6 +94,55 @@ def test_values_of_numpy(n: int, d: int, k: int, seed: int, tmp_path_factory: py
     found = f(X, A, w, y, 0)
     for text, got in zip(EXPRESSIONS, found, strict=True):
         assert got == pytest.approx(numpy_value(text, X=X, A=A, w=w, y=y, i=0), abs=1e-6), text
+
+
+def expression(r: random.Random, shape: tuple[int, ...], depth: int) -> str:
+    """A random expression of this shape, over X: (4, 3), A: (3, 2), w: (3,), y: (4,)."""
+    names = {(4, 3): "X", (3, 4): "X.T", (3, 2): "A", (2, 3): "A.T", (3,): "w", (4,): "y", (2,): "A[i]", (): "w[i]"}
+    if depth == 0:
+        return names[shape]
+
+    def inner(shape: tuple[int, ...]) -> str:
+        return expression(r, shape, depth - 1)
+
+    same = inner(shape)
+    makers = [
+        lambda: f"({same} {r.choice('+-*')} {inner(r.choice([shape, shape, shape[1:], ()]))})",
+        lambda: f"{r.choice(['sin', 'cos', 'tanh'])}({same})",
+        lambda: f"(-{same}) ** 2",
+        lambda: f"select({same} > {inner(())}, {inner(shape)}, {same})",
+    ]
+    if len(shape) == 2:
+        k = r.choice([k for k in (2, 3, 4) if (shape[0], k) in names and (k, shape[1]) in names] or [0])
+        makers.append(
+            lambda: f"({inner((shape[0], k))} @ {inner((k, shape[1]))})" if k else f"({inner(shape[::-1])}).T"
+        )
+        makers.append(lambda: f"({inner(shape[:1])})[:, None] * ({inner(shape[1:])})[None, :]")
+    elif shape:
+        k = next(k for k in (3, 4, 2) if (shape[0], k) in names)
+        makers.append(lambda: f"({inner((shape[0], k))} @ {inner((k,))})")
+        makers.append(lambda: f"mean({inner((k, shape[0]))}, axis=0)")
+        makers.append(lambda: f"({inner(shape)})[::-1] + ({inner((shape[0], k))})[:, i]")
+    else:
+        makers.append(lambda: f"sum({inner(r.choice([s for s in names if s]))})")
+        makers.append(lambda: f"(({inner((4, 3))})[i:i + 2])[1, 2]")
+    return r.choice(makers)()
+
+
+@settings(max_examples=2, deadline=None)
+@given(seed=st.integers(0, 10**6))
+def test_random_expressions(seed: int, tmp_path_factory: pytest.TempPathFactory) -> None:
+    r = random.Random(seed)
+    texts = [f"sum({expression(r, r.choice([(4, 3), (3, 2), (3,), (4,)]), 3)})" for _ in range(8)]
+    f = function_of(texts, tmp_path_factory.mktemp("random"))
+    given = {
+        "X": numbers(seed, 4, 3),
+        "A": numbers(seed + 1, 3, 2),
+        "w": numbers(seed + 2, 3),
+        "y": numbers(seed + 3, 4),
+    }
+    for text, got in zip(texts, f(*given.values(), 1), strict=True):
+        assert got == pytest.approx(numpy_value(text, **given, i=1), rel=1e-5, abs=1e-5), text
 
 
 @rg.functional
