@@ -109,7 +109,7 @@ def expression(r: random.Random, shape: tuple[int, ...], depth: int) -> str:
     makers = [
         lambda: f"({same} {r.choice('+-*')} {inner(r.choice([shape, shape, shape[1:], ()]))})",
         lambda: f"{r.choice(['sin', 'cos', 'tanh'])}({same})",
-        lambda: f"(-{same}) ** 2",
+        lambda: f"((-{same}) ** 2)",
         lambda: f"select({same} > {inner(())}, {inner(shape)}, {same})",
     ]
     if len(shape) == 2:
@@ -117,12 +117,12 @@ def expression(r: random.Random, shape: tuple[int, ...], depth: int) -> str:
         makers.append(
             lambda: f"({inner((shape[0], k))} @ {inner((k, shape[1]))})" if k else f"({inner(shape[::-1])}).T"
         )
-        makers.append(lambda: f"({inner(shape[:1])})[:, None] * ({inner(shape[1:])})[None, :]")
+        makers.append(lambda: f"(({inner(shape[:1])})[:, None] * ({inner(shape[1:])})[None, :])")
     elif shape:
         k = next(k for k in (3, 4, 2) if (shape[0], k) in names)
         makers.append(lambda: f"({inner((shape[0], k))} @ {inner((k,))})")
         makers.append(lambda: f"mean({inner((k, shape[0]))}, axis=0)")
-        makers.append(lambda: f"({inner(shape)})[::-1] + ({inner((shape[0], k))})[:, i]")
+        makers.append(lambda: f"(({inner(shape)})[::-1] + ({inner((shape[0], k))})[:, i])")
     else:
         makers.append(lambda: f"sum({inner(r.choice([s for s in names if s]))})")
         makers.append(lambda: f"(({inner((4, 3))})[i:i + 2])[1, 2]")
