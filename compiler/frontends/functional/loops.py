@@ -264,13 +264,12 @@ def _has_marker(block: Block) -> bool:
 def _always(block: Block) -> bool:
     """Whether each path through the block comes to a tail call."""
     for node in block:
-        match node:
-            case External() if _is_marker(node):
-                return True
-            case If(_, then, orelse) if _always(then) and _always(orelse):
-                return True
-            case Within(_, body) if _always(body):
-                return True
+        if isinstance(node, If):
+            found = _always(node.then) and _always(node.orelse)
+        else:
+            found = _is_marker(node) or (isinstance(node, Within) and _always(node.body))
+        if found:
+            return True
     return False
 
 
@@ -289,18 +288,18 @@ def _is_last(block: Block, var: Var) -> bool:
     if not _has_marker(block):
         return True
     for node in block:
-        match node:
-            case External() if _is_marker(node):
-                pass
-            case If(test, then, orelse, post) if _has_marker((node,)):
-                if var in (*test, *post) or not (_is_last(then, var) and _is_last(orelse, var)):
-                    return False
-            case Within(compute, body) if _has_marker(body):
-                if any(var in operands_of(n) for n in walk(compute)) or not _is_last(body, var):
-                    return False
-            case _:
-                if any(var in operands_of(n) for n in walk((node,))):
-                    return False
+        if _is_marker(node):
+            continue
+        if isinstance(node, If) and _has_marker((node,)):
+            read_here = var in (*node.test, *node.post)
+            inside: tuple[Block, ...] = (node.then, node.orelse)
+        elif isinstance(node, Within) and _has_marker(node.body):
+            read_here = any(var in operands_of(n) for n in walk(node.compute))
+            inside = (node.body,)
+        else:
+            read_here, inside = any(var in operands_of(n) for n in walk((node,))), ()
+        if read_here or not all(_is_last(b, var) for b in inside):
+            return False
     return True
 
 
