@@ -332,18 +332,12 @@ class Flow:
         return any(g.start <= at < g.end and region in self.cleared_regions(g) for g in self.ghosts)
 
     def _pushes_to(self, ghost: Mirror, large: Collection[Region]) -> bool:
-        """Whether straight loops of a compute block only exchange words into these regions, as onto a stack.
+        """Whether a compute block only exchanges words into these regions, as onto a stack.
 
-        A loop that adds to words may have a vector form, which is worth more.
+        A sum of words of an array may have a vector form, which is worth more.
         """
-        for at in range(ghost.start, ghost.end):
-            if not self._stores(at) or self.regions[at] not in large or self.code[at].opcode.name == "exch":
-                continue
-            first = next(a for a in reversed(range(ghost.start - 1, at)) if a < ghost.start or self.branches(a))
-            last = next(a for a in range(at, ghost.end + 1) if a == ghost.end or self.branches(a))
-            if first in self._targets.get(last, ()):
-                return False
-        return True
+        stores = [at for at in range(ghost.start, ghost.end) if self._stores(at) and self.regions[at] in large]
+        return all(self.code[at].opcode.name == "exch" for at in stores)
 
     def skipped(self, node: Node) -> Mirror | None:
         """The pair whose uncompute block is skipped at the node."""
