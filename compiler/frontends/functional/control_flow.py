@@ -37,7 +37,7 @@ from retrograd.compiler.ir.expressions import const
 from retrograd.compiler.ir.statements import Kind
 
 if TYPE_CHECKING:
-    from retrograd.compiler.frontends.functional.reader import ExpressionReader
+    from retrograd.compiler.frontends.functional.expressions import ExpressionReader
 
 Scope = dict[str, core.Binding]
 

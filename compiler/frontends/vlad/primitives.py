@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from retrograd.compiler.frontends.functional import core
 from retrograd.compiler.frontends.functional.core import Core, Place, scalar_operation
 from retrograd.compiler.frontends.functional.inference import ORDERS, Inference
-from retrograd.compiler.frontends.functional.program import Lowering
+from retrograd.compiler.frontends.functional.lowering import Lowering
 from retrograd.compiler.frontends.functional.types import (
     BOOL,
     BOOLEAN,

@@ -20,8 +20,9 @@ import numpy as np
 from retrograd.assembler.lexer import decode_text
 from retrograd.compiler.compiled import Options, Precision
 from retrograd.compiler.frontends.functional import core
-from retrograd.compiler.frontends.functional.function import FunctionalSource, Marshalling, UndeclaredArray
+from retrograd.compiler.frontends.functional.function import FunctionalSource, UndeclaredArray
 from retrograd.compiler.frontends.functional.inference import Inference, Numbers
+from retrograd.compiler.frontends.functional.marshalling import Marshalling
 from retrograd.compiler.frontends.functional.types import (
     FIXED,
     INT,

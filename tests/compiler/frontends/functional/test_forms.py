@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from retrograd.compiler.frontends.functional.function import Encoding
+from retrograd.compiler.frontends.functional.marshalling import Encoding
 from retrograd.compiler.frontends.functional.types import type_of
 
 import retrograd as rg

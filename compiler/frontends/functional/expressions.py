@@ -1,0 +1,600 @@
+"""Expressions of Python to core, by their syntax: types come later.
+
+An expression of arrays keeps its syntax, which the reversible front end lowers (arrays.py). Loops in expressions are in
+control_flow.py.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, NoReturn
+
+import numpy as np
+from retrograd.compiler.frontends.functional import core
+from retrograd.compiler.frontends.functional.arrays import Captured, Syntax
+from retrograd.compiler.frontends.functional.control_flow import (
+    IsVector,
+    Scope,
+    comprehended,
+    plain_sum,
+)
+from retrograd.compiler.frontends.functional.core import computed, on_numbers
+from retrograd.compiler.frontends.functional.types import (
+    AT_ONE_POINT,
+    Type,
+    fields_of,
+    is_unsigned,
+    record_form,
+    type_of,
+)
+from retrograd.compiler.frontends.python.calls import REDUCTIONS
+from retrograd.compiler.frontends.python.captures import Captures
+from retrograd.compiler.frontends.python.expressions import ALTERNATIVES
+from retrograd.compiler.frontends.python.source import Errors, SourceFunction, shortened
+from retrograd.compiler.language.intrinsics import EXPRESSION, FOREIGN, Intrinsic, arity_of
+from retrograd.compiler.language.types import scalar_of
+from retrograd.compiler.language.values import Constant
+from retrograd.isa.diagnostics import CompileError, nearest
+
+#: operators of Python -> operations of core
+BINARY: dict[type[ast.operator], str] = {
+    ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%", ast.Pow: "**",
+    ast.BitAnd: "&", ast.BitOr: "|", ast.BitXor: "^", ast.LShift: "<<", ast.RShift: ">>",
+}  # fmt: skip
+_COMPARE: dict[type[ast.cmpop], str] = {
+    ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!=",
+}  # fmt: skip
+_UNARY: dict[type[ast.unaryop], str] = {ast.USub: "-", ast.UAdd: "+", ast.Not: "not", ast.Invert: "~"}
+_VALUES = "Expressions are numbers, names, operations, calls, lambdas, tuples, lists, and `x if c else y`."
+#: fixes for expressions of Python
+_INSTEAD: dict[type[ast.AST], str] = {
+    ast.GeneratorExp: "Write a list, `[… for x in xs]`, or a sum, `sum(… for x in xs)`.",
+    ast.SetComp: "Write a list, `[… for x in xs]`.",
+    ast.DictComp: "Write a list of pairs, `[(k, v) for k, v in …]`.",
+    ast.Dict: 'A dict has names as its keys, `{"w": w}`.',
+    ast.NamedExpr: "Write `x = …` in front.",
+}
+#: functions of Python on scalars
+_BUILTIN = {abs: "abs", min: "min", max: "max", int: "int", float: "fixed", bool: "bool"}
+
+
+class ExpressionReader:
+    """Reads the expressions of one function. `operators`, `conversions`: (module, name) of `grad` and `fixed` and the like -> their names in core."""
+
+    def __init__(
+        self,
+        function: SourceFunction,
+        operators: Mapping[tuple[str, str], str],
+        conversions: Mapping[tuple[str, str], str],
+        captures: Captures,
+    ) -> None:
+        self.function = function
+        self._captures = captures
+        self._errors = Errors(function.source)
+        self._operators, self._conversions = operators, conversions
+        #: names that loops alone assign
+        self.in_loops: set[str] = set()
+        #: names of constants in the function that is read: a function inside captures them as values, by which it has derivatives
+        self._constants: dict[core.Binding, core.Number] = {}
+        #: functions inside, with the types that their parameters are declared to have
+        self.declared: dict[core.Binding, tuple[Type | None, ...]] = {}
+
+    def at(self, node: ast.AST) -> core.Place:
+        """The place of a piece of syntax."""
+        span = self._errors.span(node)
+        source = self.function.source
+        return core.Place(span, source.text(span.line), source.library)
+
+    def fail(self, code: str, message: str, at: ast.AST, hint: str | None = None) -> NoReturn:
+        self._errors.fail(code, message, at, hint)
+
+    def parameters(
+        self, name: str, args: ast.arguments, at: ast.AST, scope: Scope
+    ) -> tuple[tuple[core.Binding, ...], Scope]:
+        """(the parameters of a function, the names inside it)"""
+        if args.vararg or args.kwarg or args.kwonlyargs or args.posonlyargs or args.defaults:
+            self.fail(
+                "RG0729", f"`{name}` has parameters that are not plain", at, "Name each parameter, without defaults."
+            )
+        params = tuple(core.Binding(a.arg, self.at(a)) for a in args.args)
+        return params, scope | {b.name: b for b in params}
+
+    def declared_type(self, node: ast.expr | None, function: SourceFunction | None = None) -> Type | None:
+        """The type that an annotation names; None without one, and where it names a type of another language."""
+        if node is None:
+            return None
+        function = function or self.function
+        try:
+            # The name of a type needs no evaluation.
+            named = function.lookup(node.id) if isinstance(node, ast.Name) else None
+            return type_of(function.annotation_of("", ast.unparse(node)) if named is None else named)
+        except KeyError:
+            return None
+        except CompileError:
+            return None
+
+    def declared_types(self, args: ast.arguments, function: SourceFunction | None = None) -> tuple[Type | None, ...]:
+        """The types that the parameters of a function are declared to have."""
+        return tuple(self.declared_type(a.annotation, function) for a in args.args)
+
+    def expression(self, node: ast.expr, scope: Scope) -> core.Core:
+        """The core of an expression. Raises CompileError."""
+        match node:
+            case ast.Constant(value=bool() | int() | float() as value):
+                return core.Number(value, self.at(node))
+            case ast.Name():
+                return self.name(node, scope)
+            case ast.Attribute(value=value, attr=name):
+                found = None if _is_local(value, scope) else self.function.found(node)
+                return self._global(found, node) if found is not None else self._field(value, name, scope, node)
+            case ast.BinOp(left=x, op=op, right=y) if type(op) in BINARY:
+                return self.operation(BINARY[type(op)], (self.expression(x, scope), self.expression(y, scope)), node)
+            case ast.BinOp(left=x, op=ast.MatMult(), right=y):
+                return self._syntax(node, (x, y), scope)
+            case ast.UnaryOp(op=ast.Not(), operand=x):
+                return self.operation("not", (self.test(x, scope),), node)
+            case ast.UnaryOp(op=op, operand=x):
+                return self.operation(_UNARY[type(op)], (self.expression(x, scope),), node)
+            case ast.BoolOp(op=op, values=values):
+                return self._boolean(op, values, scope, node)
+            case ast.Compare(left=x, ops=ops, comparators=others):
+                return self._comparison([x, *others], ops, scope, node)
+            case ast.IfExp(test=test, body=x, orelse=y):
+                return self.chosen(
+                    self.test(test, scope), lambda: self.expression(x, scope), lambda: self.expression(y, scope), node
+                )
+            case ast.Lambda(args=args, body=body):
+                params, inner = self.parameters("lambda", args, node, scope)
+                with self.inside():
+                    return core.Lambda("lambda", params, self.expression(body, inner), self.at(node))
+            case ast.Dict(keys=keys, values=values) if keys and all(map(_is_key, keys)):
+                names = [str(k.value) for k in keys if isinstance(k, ast.Constant)]
+                return core.Record(tuple(self._items(values, scope)), self.at(node), record_form("dict", names))
+            case ast.Tuple(elts=items):
+                return core.Record(tuple(self._items(items, scope)), self.at(node))
+            case ast.List(elts=items):
+                return self._list(items, scope, node)
+            case ast.ListComp():
+                return comprehended(self, node, scope)
+            case ast.Subscript(value=value, slice=index):
+                return self._subscript(value, index, scope, node)
+            case ast.Call():
+                return self._call(node, scope)
+        instead = _INSTEAD.get(type(node.op) if isinstance(node, ast.BinOp) else type(node), _VALUES)
+        self.fail("RG0729", f"`{shortened(node)}` is not in the functional language", node, instead)
+
+    @contextmanager
+    def inside(self) -> Iterator[None]:
+        """In the block the body of a function inside is read."""
+        outer, self._constants = self._constants, {}
+        yield
+        self._constants = outer
+
+    def named(self, name: str, value: core.Core, at: ast.AST) -> core.Binding:
+        """A binding for a value."""
+        binding = core.Binding(name, self.at(at))
+        if isinstance(value := self.constant(value), core.Number):
+            self._constants[binding] = value
+        return binding
+
+    def constant(self, e: core.Core) -> core.Core:
+        return self._constants.get(e.binding, e) if isinstance(e, core.Ref) else e
+
+    def operation(self, op: str, args: tuple[core.Core, ...], at: ast.AST) -> core.Core:
+        """The operation; on constants its value."""
+        found = on_numbers(op, [self.constant(x) for x in args])
+        return core.Operation(op, args, self.at(at)) if found is None else core.Number(found, self.at(at))
+
+    def test(self, node: ast.expr, scope: Scope) -> core.Core:
+        """The core of an expression of which the truth alone matters: a number that is not zero exactly if the expression is true."""
+        if not isinstance(node, ast.BoolOp):
+            return self.expression(node, scope)
+        at, conjunction = self.at(node), isinstance(node.op, ast.And)
+        *others, made = [self.test(v, scope) for v in node.values]
+        for value in reversed(others):
+            sides = (made, core.Number(False, at)) if conjunction else (core.Number(True, at), made)
+            made = self.chosen(value, lambda x=sides[0]: x, lambda y=sides[1]: y, node)  # type: ignore[misc]
+        return made
+
+    def chosen(self, test: core.Core, x: Callable[[], core.Core], y: Callable[[], core.Core], at: ast.AST) -> core.Core:
+        """x if the test holds, else y; of a test that is known only one of them is read."""
+        known = self.constant(test)
+        if isinstance(known, core.Number):
+            return x() if known.value else y()
+        return core.Conditional(test, x(), y(), self.at(at))
+
+    def _boolean(self, op: ast.boolop, values: Sequence[ast.expr], scope: Scope, at: ast.AST) -> core.Core:
+        """`x and y` is y if x is true, else x; `x or y` is x if x is true, else y."""
+        first, *rest = values
+        if not rest:
+            return self.expression(first, scope)
+        if all(map(_is_truth, values)):
+            return self.test(ast.copy_location(ast.BoolOp(op, list(values)), at), scope)
+        x, place = self.expression(first, scope), self.at(first)
+        known = self.constant(x)
+        if isinstance(known, core.Number):
+            return x if bool(known.value) is isinstance(op, ast.Or) else self._boolean(op, rest, scope, at)
+        held = core.Binding("operand", place)
+        others = self._boolean(op, rest, scope, at)
+        own = core.Ref(held, place)
+        then, orelse = (others, own) if isinstance(op, ast.And) else (own, others)
+        return core.Let(held, x, core.Conditional(own, then, orelse, self.at(at)), self.at(at))
+
+    def _items(self, items: Sequence[ast.expr], scope: Scope) -> list[core.Core]:
+        for item in items:
+            if isinstance(item, ast.Starred):
+                hint = "Name each item: `a, b = pair`, and then `f(a, b)`."
+                self.fail("RG0729", "`*` stands in a list only, before its last item", item, hint)
+        return [self.expression(item, scope) for item in items]
+
+    def _list(self, items: Sequence[ast.expr], scope: Scope, at: ast.AST) -> core.Core:
+        tail: core.Core = core.Build(None, (), self.at(at))
+        if items and isinstance(items[-1], ast.Starred):
+            tail = self.expression(items[-1].value, scope)
+            items = items[:-1]
+        if not items:
+            return tail
+        return core.Build(None, (*self._items(items, scope), tail), self.at(at))
+
+    def name(self, node: ast.Name, scope: Scope) -> core.Core:
+        if node.id in scope:
+            known = self._constants.get(scope[node.id])
+            if known is not None and type(known.value) is int:
+                # A whole number is a word of the type of its place: of an int, or of a uint.
+                return core.Number(known.value, self.at(node))
+            return core.Ref(scope[node.id], self.at(node))
+        try:
+            found = self.function.lookup(node.id, self._captures)
+        except KeyError:
+            if node.id in self.in_loops:
+                hint = f"Give `{node.id}` a value in front of the loop, which may run no time."
+                self.fail("RG0702", f"`{node.id}` has a value inside a loop only", node, hint)
+            names = [*scope, *self.function.names()]
+            self.fail("RG0702", f"`{node.id}` is not defined", node, nearest(node.id, names))
+        return self._global(found, node)
+
+    def _global(self, found: Any, node: ast.expr) -> core.Core:
+        """The core of a value from around the function."""
+        if isinstance(found, bool | int | float):
+            return core.Number(found, self.at(node))
+        if isinstance(found, np.generic) and isinstance(found.item(), bool | int | float):
+            return core.Number(found.item(), self.at(node))
+        if isinstance(found, np.ndarray) and found.ndim:
+            return core.Primitive(Captured(self.function, found, node), (), self.at(node))
+        if isinstance(found, dict) and found and all(isinstance(key, str) for key in found):
+            return core.Record(
+                tuple(self._global(x, node) for x in found.values()), self.at(node), record_form("dict", found)
+            )
+        if isinstance(found, tuple | list) and any(isinstance(x, np.ndarray | dict) for x in found):
+            return core.Record(tuple(self._global(x, node) for x in found), self.at(node))
+        if isinstance(found, tuple | list) and all(isinstance(x, bool | int | float) for x in found):
+            items = tuple(core.Number(x, self.at(node)) for x in found)
+            if isinstance(found, tuple):
+                return core.Record(items, self.at(node))
+            empty = core.Build(None, (), self.at(node))
+            return core.Build(None, (*items, empty), self.at(node)) if items else empty
+        if _identity(found) in self._operators:
+            return core.Operator(self._operators[_identity(found)], self.at(node))
+        if hasattr(found, "functional_core"):
+            return core.Global(found, self.at(node))
+        if isinstance(found, type) and fields_of(found) is not None:
+            return self._as_function(
+                found.__name__, len(fields_of(found) or ()), lambda args: core.Build(found, args, self.at(node)), node
+            )
+        name = self._function_name(found)
+        if name is not None:
+            return self._as_function(name, arity_of(name), lambda args: core.Operation(name, args, self.at(node)), node)
+        hint = "Use numbers, tuples of numbers, data classes, `rg` functions, and functions with `@rg.functional`."
+        self.fail("RG0703", f"`{shortened(node)}` has no meaning in a functional function", node, hint)
+
+    def _as_function(self, name: str, count: int, made: Any, at: ast.AST) -> core.Lambda:
+        params = tuple(core.Binding(f"x{i}", self.at(at)) for i in range(count))
+        return core.Lambda(name, params, made(tuple(core.Ref(b, self.at(at)) for b in params)), self.at(at))
+
+    def _function_name(self, found: Any) -> str | None:
+        """The name of a function of scalars."""
+        try:
+            known = FOREIGN.get(found, found)
+            if known in _BUILTIN:
+                return _BUILTIN[known]
+        except TypeError:
+            return None
+        if isinstance(known, Intrinsic) and known.role == EXPRESSION:
+            return known.operation
+        return self._conversions.get(_identity(found))
+
+    def _field(self, value: ast.expr, name: str, scope: Scope, at: ast.AST) -> core.Core:
+        around = None if _is_local(value, scope) else self.found(value)
+        if around is not None and not isinstance(around, np.ndarray):
+            hint = nearest(name, [n for n in dir(around) if not n.startswith("_")])
+            self.fail("RG0702", f"`{shortened(value)}` has no `{name}`", at, hint)
+        return core.Field(self.expression(value, scope), name, self.at(at))
+
+    def _comparison(self, values: Sequence[ast.expr], ops: Sequence[ast.cmpop], scope: Scope, at: ast.AST) -> core.Core:
+        for op in ops:
+            if type(op) not in _COMPARE:
+                self.fail("RG0729", "`in` and `is` are not in the functional language", at)
+        if len(ops) == 1:
+            return self.operation(_COMPARE[type(ops[0])], tuple(self.expression(v, scope) for v in values), at)
+        # Each operand is evaluated once, and only as long as the comparisons before it hold.
+        middle = core.Binding("operand", self.at(values[1]))
+        first = core.Operation(
+            _COMPARE[type(ops[0])], (self.expression(values[0], scope), core.Ref(middle, self.at(at))), self.at(at)
+        )
+        inner = {**scope, " operand": middle}
+        again = ast.copy_location(ast.Name(" operand", ast.Load()), values[1])
+        others = self._comparison([again, *values[2:]], ops[1:], inner, at)
+        made = core.Conditional(first, others, core.Number(False, self.at(at)), self.at(at))
+        return core.Let(middle, self.expression(values[1], scope), made, self.at(at))
+
+    def _syntax(self, node: ast.expr, parts: Sequence[ast.expr], scope: Scope, is_view: bool = False) -> core.Core:
+        """An expression of arrays. Constants among its parts are known now; a name is one operand wherever it stands."""
+        places: dict[int, int | Constant] = {}
+        operands: list[core.Core] = []
+        named: dict[core.Binding, int] = {}
+        for part in parts:
+            read = self.expression(part, scope)
+            known = self._known(read)
+            if known is None and isinstance(read, core.Ref):
+                places[id(part)] = named.setdefault(read.binding, len(operands))
+            else:
+                places[id(part)] = len(operands) if known is None else known
+            if places[id(part)] == len(operands):
+                operands.append(read)
+        return core.Primitive(Syntax(self.function, node, places, is_view), tuple(operands), self.at(node))
+
+    def _known(self, e: core.Core) -> Constant | None:
+        """The number, or the tuple of numbers, that an expression is."""
+        e = self.constant(e)
+        if isinstance(e, core.Number):
+            return Constant(e.value)
+        if isinstance(e, core.Record):
+            items = [self._known(i) for i in e.items]
+            return Constant(tuple(i.value for i in items if i is not None)) if None not in items else None
+        return None
+
+    def _reduction(self, found: Any, node: ast.Call, scope: Scope) -> core.Core | None:
+        """`rg.sum(x)`, `rg.max(x, axis=0)`, `x.sum()`, `x.dot(y)`; None for other calls."""
+        of = node.func
+        if isinstance(of, ast.Attribute) and of.attr in (*REDUCTIONS, "dot") and self._is_computed(of.value, scope):
+            return self._syntax(node, (of.value, *node.args, *(k.value for k in node.keywords)), scope)
+        if (found is min or found is max) and len(node.args) == 1 and not node.keywords:
+            return self._syntax(node, node.args, scope)
+        try:
+            known = FOREIGN.get(found, found)
+        except TypeError:
+            return None
+        if not isinstance(known, Intrinsic) or known.__name__ not in REDUCTIONS:
+            return None
+        if known.__name__ in ("min", "max") and len(node.args) > 1 and not node.keywords:
+            return None
+        return self._syntax(node, (*node.args, *(k.value for k in node.keywords)), scope)
+
+    def _is_computed(self, node: ast.expr, scope: Scope) -> bool:
+        """Whether an expression is no module, class or function from around the function."""
+        if not isinstance(node, ast.Name | ast.Attribute) or _is_local(node, scope):
+            return True
+        return isinstance(self.found(node), np.ndarray)
+
+    def _subscript(self, value: ast.expr, index: ast.expr, scope: Scope, at: ast.expr) -> core.Core:
+        if isinstance(index, ast.Constant) and isinstance(index.value, str):
+            return core.Field(self.expression(value, scope), index.value, self.at(at))
+        indices = index.elts if isinstance(index, ast.Tuple) else [index]
+        if any(isinstance(i, ast.Slice) or _is_new_axis(i) for i in indices):
+            keys = [i for i in indices if not isinstance(i, ast.Slice) and not _is_new_axis(i)]
+            keys += [
+                e for i in indices if isinstance(i, ast.Slice) for e in (i.lower, i.upper, i.step) if e is not None
+            ]
+            return self._syntax(at, (value, *(t for k in keys for t in _terms(k))), scope, is_view=True)
+        named = None if isinstance(value, ast.Name) and value.id in scope else scalar_of(self.found(value))
+        if named is not None:
+            self.fail(
+                "RG0703", f"`{shortened(at)}`: functional functions compute at the format's point", at, AT_ONE_POINT
+            )
+        return core.Element(
+            self.expression(value, scope), tuple(self.expression(i, scope) for i in indices), self.at(at)
+        )
+
+    def _call(self, node: ast.Call, scope: Scope) -> core.Core:
+        found = None if isinstance(node.func, ast.Name) and node.func.id in scope else self.found(node.func)
+        if found is sum and len(node.args) == 1 and not node.keywords:
+            return self._sum(node.args[0], scope, node)
+        reduction = self._reduction(found, node, scope)
+        if reduction is not None:
+            return reduction
+        if node.keywords:
+            self.fail(
+                "RG0729",
+                "arguments are given by position",
+                node.keywords[0].value,
+                "Write them in the order of the parameters.",
+            )
+        if found is len and len(node.args) == 1 and not node.keywords:
+            return core.Length(self.expression(node.args[0], scope), self.at(node))
+        args = tuple(self._items(node.args, scope))
+        host = found.host if isinstance(found, SourceFunction) else None
+        known = None if host is None else computed(host, [self.constant(x) for x in args])
+        if known is not None:
+            return core.Number(known, self.at(node))
+        if found is not None:
+            if isinstance(found, type) and (declared := fields_of(found)) is not None:
+                if len(args) != len(declared):
+                    message = f"`{found.__name__}` has {len(declared)} fields, and is given {len(args)}"
+                    self.fail("RG0715", message, node)
+                return core.Build(found, args, self.at(node))
+            name = self._function_name(found)
+            if name is not None:
+                return self._operation(name, args, node)
+            alternative = ALTERNATIVES.get(getattr(found, "__name__", ""))
+            if (
+                alternative is not None
+                and not hasattr(found, "functional_core")
+                and _identity(found) not in self._operators
+            ):
+                shown = alternative.format(
+                    **{"x": "x", "y": "y", "z": "z"} | dict(zip("xyz", map(shortened, node.args), strict=False))
+                )
+                self.fail("RG0703", f"`{shortened(node.func)}` is not in the language", node.func, f"Write `{shown}`.")
+        function = self.expression(node.func, scope)
+        wanted: tuple[Type | None, ...] = ()
+        if isinstance(function, core.Ref):
+            wanted = self.declared.get(function.binding, ())
+        elif isinstance(function, core.Global) and isinstance(found, SourceFunction):
+            wanted = self.declared_types(found.tree.args, found)
+        if len(wanted) == len(args):
+            args = tuple(
+                a if t is None or not is_unsigned(t) else core.Cast(a, t, a.at)
+                for a, t in zip(args, wanted, strict=True)
+            )
+        return core.Apply(function, args, self.at(node))
+
+    def known(self, node: ast.expr, scope: Scope) -> Any:
+        """The value of an expression from around the function; None for a name of the function."""
+        return None if _is_local(node, scope) else self.found(node)
+
+    def found(self, node: ast.expr) -> Any:
+        try:
+            return (
+                self.function.lookup(node.id, self._captures)
+                if isinstance(node, ast.Name)
+                else self.function.found(node)
+            )
+        except KeyError:
+            return None
+
+    def _operation(self, name: str, args: tuple[core.Core, ...], at: ast.AST) -> core.Core:
+        if name in ("min", "max") and len(args) > 2:
+            return self._operation(name, (self.operation(name, args[:2], at), *args[2:]), at)
+        wanted = arity_of(name)
+        if len(args) != wanted:
+            self.fail("RG0715", f"`{name}` takes {wanted} argument{'s' * (wanted > 1)}, and is given {len(args)}", at)
+        if name == "select":
+            made = self.chosen(args[0], lambda: args[1], lambda: args[2], at)
+            return replace(made, elementwise=True) if isinstance(made, core.Conditional) else made
+        return self.operation(name, args, at)
+
+    def _sum(self, node: ast.expr, scope: Scope, call: ast.Call) -> core.Core:
+        """sum(e for i in range(a, b) for j in …), a sum over other sequences, or over the items of one."""
+        if not isinstance(node, ast.GeneratorExp):
+            place = self.at(node)
+            array = self._syntax(call, (node,), scope)
+            known = core.Primitive(IsVector(), (self.expression(node, scope),), place)
+            item = ast.copy_location(ast.Name(" item", ast.Store()), node)
+            over = ast.comprehension(item, node, [], 0)
+            again = ast.copy_location(ast.Name(" item", ast.Load()), node)
+            items = comprehended(self, ast.copy_location(ast.GeneratorExp(again, [over]), node), scope)
+            return core.Conditional(known, array, items, place)
+        if not plain_sum(node, self, scope):
+            return comprehended(self, node, scope)
+        loops: list[tuple[core.Binding, core.Core, core.Core]] = []
+        scope = dict(scope)
+        for g in node.generators:
+            assert isinstance(g.target, ast.Name)
+            assert isinstance(g.iter, ast.Call)
+            bounds = [self.expression(a, scope) for a in g.iter.args]
+            start = bounds[0] if len(bounds) == 2 else core.Number(0, self.at(g.target))
+            binding = core.Binding(g.target.id, self.at(g.target))
+            loops.append((binding, start, bounds[-1]))
+            scope[g.target.id] = binding
+        made = self.expression(node.elt, scope)
+        for binding, start, stop in reversed(loops):
+            made = core.Total(binding, start, stop, made, self.at(node))
+        return made
+
+    # ------------------------------------------------------------------ names of parts
+
+    def bound(
+        self, target: ast.expr, value: core.Core, body: Callable[[Scope], core.Core], scope: Scope, at: ast.AST
+    ) -> core.Core:
+        """let target = value in body(the names with those of the target)"""
+        match target:
+            case ast.Name(id=name):
+                binding = self.named(name, value, target)
+                return core.Let(binding, value, body(scope | {name: binding}), self.at(at))
+            case ast.Tuple(elts=parts) | ast.List(elts=parts):
+                whole = core.Binding("tuple", self.at(target))
+                return core.Let(whole, value, self.unpacked(parts, whole, body, scope, at), self.at(at))
+        hint = "A value never changes: give the new value a name."
+        self.fail("RG0729", f"`{shortened(target)}` cannot be assigned", target, hint)
+
+    def unpacked(
+        self,
+        parts: Sequence[ast.expr],
+        whole: core.Binding,
+        body: Callable[[Scope], core.Core],
+        scope: Scope,
+        at: ast.AST,
+    ) -> core.Core:
+        """let (parts) = whole in body"""
+        made: list[tuple[core.Binding, core.Core]] = []
+        scope = dict(scope)
+
+        def take(parts: Sequence[ast.expr], whole: core.Binding) -> None:
+            place = self.at(at)
+            count = core.Operation("unpack", (core.Ref(whole, place), core.Number(len(parts), place)), place)
+            made.append((core.Binding("count", place), count))
+            for i, part in enumerate(parts):
+                binding = core.Binding(part.id if isinstance(part, ast.Name) else "tuple", self.at(part))
+                made.append((binding, core.Item(core.Ref(whole, self.at(part)), i, self.at(part))))
+                match part:
+                    case ast.Name(id=name):
+                        scope[name] = binding
+                    case ast.Tuple(elts=inner) | ast.List(elts=inner):
+                        take(inner, binding)
+                    case _:
+                        hint = "Unpack into names: `a, (b, c) = value`."
+                        self.fail("RG0729", f"`{shortened(part)}` cannot be assigned", part, hint)
+
+        take(parts, whole)
+        result = body(scope)
+        for binding, value in reversed(made):
+            result = core.Let(binding, value, result, self.at(at))
+        return result
+
+
+def _is_local(node: ast.expr, scope: Scope) -> bool:
+    """Whether an expression begins with a name of the function."""
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return isinstance(node, ast.Name) and node.id in scope
+
+
+def _terms(node: ast.expr) -> list[ast.expr]:
+    """The terms of a sum: so `x[i:i + 2]` is known to have two elements."""
+    match node:
+        case ast.BinOp(left=x, op=ast.Add() | ast.Sub(), right=y):
+            return [*_terms(x), *_terms(y)]
+        case ast.UnaryOp(op=ast.USub(), operand=x):
+            return _terms(x)
+    return [node]
+
+
+def _is_key(node: ast.expr | None) -> bool:
+    """Whether a key of a dict is a name."""
+    return isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.isidentifier()
+
+
+def _is_new_axis(node: ast.expr) -> bool:
+    """Whether an index makes an axis of length 1: None, or `np.newaxis`."""
+    if isinstance(node, ast.Constant):
+        return node.value is None
+    return isinstance(node, ast.Attribute) and node.attr == "newaxis"
+
+
+def _identity(found: Any) -> tuple[str, str]:
+    """Module and name of a function or class; the public functions of a package may be wrapped ones."""
+    found = getattr(found, "__wrapped__", found)
+    return getattr(found, "__module__", ""), getattr(found, "__qualname__", "")
+
+
+def _is_truth(node: ast.expr) -> bool:
+    """Whether an expression is a bool, by its syntax."""
+    match node:
+        case ast.Compare() | ast.UnaryOp(op=ast.Not()) | ast.Constant(value=bool()):
+            return True
+        case ast.BoolOp(values=values):
+            return all(map(_is_truth, values))
+    return False
