@@ -463,12 +463,16 @@ def call_rows(sizes: Sizes) -> Iterator[dict[str, Any]]:
     """Milliseconds of whole calls, of which both have the same bits. The kernels of the table of times are a part of these."""
     for name, f, arguments in _calls(sizes):
         there = tuple(rg.on_device(a) if isinstance(a, np.ndarray) else a for a in arguments)
-        found, took = _timed(lambda given, f=f: f(*given), there, sizes.repeats)
-        expected, of_host = _timed(lambda given, f=f: f(*given), arguments, sizes.repeats)
+        found, took = _timed(functools.partial(_called, f), there, sizes.repeats)
+        expected, of_host = _timed(functools.partial(_called, f), arguments, sizes.repeats)
         parts = zip(_arrays(found), _arrays(expected), strict=True)
         same = all(np.asarray(one).tobytes() == np.asarray(other).tobytes() for one, other in parts)
         count = len(arguments[0])
         yield {"workload": name, "instances": count, "device_ms": took, "host_ms": of_host, "same": same}
+
+
+def _called(f: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+    return f(*arguments)
 
 
 def _calls(sizes: Sizes) -> Iterator[tuple[str, Callable[..., Any], tuple[Any, ...]]]:
