@@ -460,7 +460,10 @@ def _run_all(program: Program, rows: Words, repeats: int) -> tuple[Words, dict[s
 
 
 def call_rows(sizes: Sizes) -> Iterator[dict[str, Any]]:
-    """Milliseconds of whole calls, of which both have the same bits. The kernels of the table of times are a part of these."""
+    """Milliseconds of whole calls, of which both have the same bits.
+
+    The kernels of the table of times are a part of these.
+    """
     for name, f, arguments in _calls(sizes):
         there = tuple(rg.on_device(a) if isinstance(a, np.ndarray) else a for a in arguments)
         found, took = _timed(functools.partial(_called, f), there, sizes.repeats)

@@ -201,7 +201,10 @@ def _over(found: dict[str, Any], above: str, below: str) -> float | None:
 
 
 def _beside_each(document: dict[str, Any], what: str, peer: str) -> Iterator[tuple[str, float]]:
-    """Workloads in fixed point: the peer's program has no logarithms to compare with those of lognums. Polynomials have a bar of their own."""
+    """Workloads in fixed point: the peer's program has no logarithms to compare with those of lognums.
+
+    Polynomials have a bar of their own.
+    """
     ratios = _of_each(document, what, lambda found: _over(found, "translated", peer))
     return (one for one in ratios if "lognum" not in one[0] and not one[0].startswith("polynomial"))
 

@@ -4,15 +4,18 @@
     probabilistic λ-calculus, probabilistic Prolog         F, R: 1000 steps of ascent
     back-propagation                                       F, R: 10⁶ steps of descent
 
-Each program is a file of examples/vlad with one expression behind its definitions. C computes in float64 by the same algorithm, written by hand:
-F carries a tangent for each component, R goes back over the states that were kept. An inner gradient, and the interpreters of λ-calculus and
+Each program is a file of examples/vlad with one expression behind its definitions. C computes in float64 by the same
+algorithm, written by hand:
+F carries a tangent for each component, R goes back over the states that were kept. An inner gradient, and the
+interpreters of λ-calculus and
 Prolog, are in C the formulas to which they reduce. Each value is compared with that of C before it is timed.
 
     python -m retrograd.benchmarks.vlad docs
 
-Sources: B. Pearlmutter, J. Siskind, Reverse-Mode AD in a Functional Framework, TOPLAS 2008; the same, Using Programming Language Theory to Make
-Automatic Differentiation Sound and Efficient, AD 2008; the names and counts of the programs are those of github.com/Functional-AutoDiff/STALINGRAD,
-examples/examples2009.
+Sources: B. Pearlmutter, J. Siskind, Reverse-Mode AD in a Functional Framework, TOPLAS 2008; the same, Using Programming
+Language Theory to Make
+Automatic Differentiation Sound and Efficient, AD 2008; the names and counts of the programs are those of
+github.com/Functional-AutoDiff/STALINGRAD, examples/examples2009.
 """
 
 from __future__ import annotations

@@ -3,14 +3,16 @@
     Within((…, for i: Within(r + v, d), …), b)
         →  Within((…, for i: (Local v; Within(r, (v, d)); exch v, K[i]; Delocal v), …), b)
 
-The loop runs backward once b has run. There the exchange brings v in again, so that neither v⁻¹ in the loop nor v in its inverse is
-executed: each word of K saves two executions of v, and costs two exchanges. This is the trade-off of time and space of reversible
-programs (C. H. Bennett, Time/space trade-offs for reversible computation, SIAM J. Comput. 18, 1989).
-Conditions: nothing of r reads v; neither b nor d interferes with the operands of v; the loops between both Withins make a known
-number of passes, each with a place of K. Correct because v then holds the same words in the inverse of the loop as in the loop,
-and K is zero before and behind the outer Within.
-Choice: `budget` words are spent where a word saves most instructions; values that read each other go together. Traps: v⁻¹ and one
-execution of v disappear, so traps become rarer. Derivatives are taken of the transformed program: its reverse sweep reads K, too.
+The loop runs backward once b has run. There the exchange brings v in again, so that neither v⁻¹ in the loop nor v in
+its inverse is executed: each word of K saves two executions of v, and costs two exchanges. This is the trade-off of
+time and space of reversible programs (C. H. Bennett, Time/space trade-offs for reversible computation, SIAM J. Comput.
+18, 1989).
+Conditions: nothing of r reads v; neither b nor d interferes with the operands of v; the loops between both Withins make
+a known number of passes, each with a place of K. Correct because v then holds the same words in the inverse of the loop
+as in the loop, and K is zero before and behind the outer Within.
+Choice: `budget` words are spent where a word saves most instructions; values that read each other go together. Traps:
+v⁻¹ and one execution of v disappear, so traps become rarer. Derivatives are taken of the transformed program: its
+reverse sweep reads K, too.
 """
 
 from __future__ import annotations
@@ -68,7 +70,10 @@ class StoredResult(NamedTuple):
 
 
 class Storage(NamedTuple):
-    """The choice for a budget of words. `following`: the results that are left, with their words and savings, the best first."""
+    """The choice for a budget of words.
+
+    `following`: the results that are left, with their words and savings, the best first.
+    """
 
     budget: int
     chosen: tuple[StoredResult, ...] = ()
@@ -152,7 +157,10 @@ class _Offer(NamedTuple):
 
 
 class _Frame(NamedTuple):
-    """The compute block around a statement, and the loops between them. `changed`: variables and memory that its Within changes before it is undone."""
+    """The compute block around a statement, and the loops between them.
+
+    `changed`: variables and memory that its Within changes before it is undone.
+    """
 
     changed: AccessSets
     times: int
@@ -331,17 +339,22 @@ _shown: dict[str | tuple[str, type[Warning], int], int] = {}
 class Options:
     """Options of the compiler; no option changes results, except `erase`, which makes a program irreversible.
 
-    `level`: 0 leaves the IR as it was lowered, 1 runs all passes. `erase`: True erases the temporaries of routines and expressions
-    in place of uncomputing them; a collection of names does so for these routines, and for expressions unless `temporaries` is
+    `level`: 0 leaves the IR as it was lowered, 1 runs all passes. `erase`: True erases the temporaries of routines and
+    expressions in place of uncomputing them; a collection of names does so for these routines, and for expressions
+    unless `temporaries` is
     False. `stack`: words for recursion. `heap`: words for the lists and data of functional functions.
-    `forget`: names of functional functions whose calls are computed, copied and uncomputed (`frontends/functional/core.py`).
-    `parts`: names of loops of functional functions that run in parts, to keep √n states of n passes (`frontends/functional/loops_in_parts.py`).
+    `forget`: names of functional functions whose calls are computed, copied and uncomputed
+    (`frontends/functional/core.py`).
+    `parts`: names of loops of functional functions that run in parts, to keep √n states of n passes
+    (`frontends/functional/loops_in_parts.py`).
     `memory`: words that the program may use to keep results of loops that it would compute again
-    (`compiler/compiled.py`); not in erase mode, which computes nothing again. `cotangents`: the program will run in differentiation mode, and discards the cotangent of
-    each variable that dies on the way back (`derivatives/discarded_cotangents.py`). `recorded`: numbers of the source lie in memory
-    beside the numbers from which they were rounded, for `rg.error_bound` (`frontends/constants.py`). `precision`: whether a number of the source or of
-    an argument that loses more than half of its bits in the format, or becomes 0, gives a PrecisionWarning ("warn"), is refused ("error"),
-    or is rounded without a word ("ignore"). A number of the source that becomes 0 is refused always.
+    (`compiler/compiled.py`); not in erase mode, which computes nothing again. `cotangents`: the program will run in
+    differentiation mode, and discards the cotangent of each variable that dies on the way back
+    (`derivatives/discarded_cotangents.py`). `recorded`: numbers of the source lie in memory beside the numbers from
+    which they were rounded, for `rg.error_bound` (`frontends/constants.py`). `precision`: whether a number of the
+    source or of an argument that loses more than half of its bits in the format, or becomes 0, gives a PrecisionWarning
+    ("warn"), is refused ("error"), or is rounded without a word ("ignore"). A number of the source that becomes 0 is
+    refused always.
     """
 
     level: int = 1
@@ -462,8 +475,8 @@ def compile_function(
 ) -> Compiled:
     """The function as a program. `observe(pass, module)` sees the IR after each step. Raises CompileError, CompilerFault.
 
-    Warns with PrecisionWarning of each number of the source that loses more than half of its bits; a filter that shows a warning once
-    shows it at the first compilation only.
+    Warns with PrecisionWarning of each number of the source that loses more than half of its bits; a filter that shows
+    a warning once shows it at the first compilation only.
     """
     try:
         chosen = options or Options()
@@ -512,7 +525,8 @@ def _compile(
             return erase_routines(module, names, temporaries=options.temporaries)
 
         if options.level:
-            # Operands in memory are chosen as in the program that erases nothing, so that both compare; the rest is erased.
+            # Operands in memory are chosen as in the program that erases nothing, so that both compare; the rest is
+            # erased.
             emitted = emit_optimised(erased(select_operands(module)), options.level)
         module = erased(module)
         if observe is not None:

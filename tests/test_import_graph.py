@@ -20,7 +20,8 @@ PACKAGES = {
 }
 #: floors of the graph of folders: the longest chain of imports, in folders
 MOST_FLOORS = 12
-#: files on the longest chain of imports; files that a first call of a gradient passes, and a later one. Each pass is one of the second.
+#: files on the longest chain of imports; files that a first call of a gradient passes, and a later one. Each pass is
+#: one of the second.
 LONGEST_CHAIN, FIRST_CALL, LATER_CALL = 41, 80, 16
 
 Graph = Mapping[str, Iterable[str]]

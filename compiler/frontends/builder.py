@@ -1,7 +1,9 @@
 """Construction of a program in the IR, for the front ends of all languages.
 
-`ModuleBuilder`: the module with its procedures, static memory, source files, and blocks for the host. For one function: `WriteLog` and
-`IRBuilder`, its statements and the versions of its variables and arrays; `Scope`, its names; `OwnedLocals`, the locals that it has to free.
+`ModuleBuilder`: the module with its procedures, static memory, source files, and blocks for the host. For one function:
+`WriteLog` and
+`IRBuilder`, its statements and the versions of its variables and arrays; `Scope`, its names; `OwnedLocals`, the locals
+that it has to free.
 """
 
 from __future__ import annotations
@@ -132,7 +134,10 @@ class ModuleBuilder:
         layouts: tuple[ArrayLayout, ...] = (),
         exact: Exact | None = None,
     ) -> Region:
-        """A stretch of memory at a fixed address. `layouts`: the arrays of the source in it. Raises CompileError RG0421 beyond the largest address."""
+        """A stretch of memory at a fixed address.
+
+        `layouts`: the arrays of the source in it. Raises CompileError RG0421 beyond the largest address.
+        """
         most = min(self.w.mask, IMMEDIATE_MAX)
         if self.memory + size > most:
             message = f"`{name.rpartition('.')[2]}` needs {size} words, and addresses go up to {most}"
@@ -349,9 +354,10 @@ class IRBuilder:
     ) -> None:
         """Append statements and note their writes.
 
-        `known`: a variable whose update the caller records itself. `stores`: all words that they change of the arrays in which these lie,
-        by the first of words in a row and their number, None where that is not known. `made_of_blocks`: in memory they change the same words as the blocks inside
-        them, whose statements were emitted before.
+        `known`: a variable whose update the caller records itself. `stores`: all words that they change of the arrays
+        in which these lie, by the first of words in a row and their number, None where that is not known.
+        `made_of_blocks`: in memory they change the same words as the blocks inside them, whose statements were emitted
+        before.
         """
         inside = self.log.taken() if made_of_blocks else self._writes_to(stores)
         for given in nodes:
@@ -461,7 +467,8 @@ def without_tests(block: Block) -> Block:
 class Borrowed:
     """A number that a loop names: it lies in an array or a variable, and in Python the name keeps it when that changes.
 
-    `versions`: of the places that it reads. `loops`: those around the name. `used`: the loops around its innermost use that may run again.
+    `versions`: of the places that it reads. `loops`: those around the name. `used`: the loops around its innermost use
+    that may run again.
     """
 
     value: Value
@@ -590,7 +597,10 @@ class OwnedLocals:
         return next((m for m in self.owned if part in m.parts), None)
 
     def constant(self, value: Value, where: Span) -> int | None:
-        """The value of an unchanged local that was allocated with a constant integer. It may not change from here on."""
+        """The value of an unchanged local that was allocated with a constant integer.
+
+        It may not change from here on.
+        """
         if isinstance(value, Scalar) and isinstance(value.place, Var) and value.place in self._constants:
             local = self.owner(value.place)
             if local is not None and local.history == []:
@@ -674,7 +684,10 @@ class OwnedLocals:
     # ------------------------------------------------------------------ release
 
     def release(self, local: OwnedLocal, where: Span | None = None) -> None:
-        """Free a local: its initial value is undone; that zero is left is known, or tested. `where`: the freeing expression."""
+        """Free a local: its initial value is undone; that zero is left is known, or tested.
+
+        `where`: the freeing expression.
+        """
         builder = self.builder
         span = where or local.span
         versions = builder.versions

@@ -312,7 +312,8 @@ def describe(value: Value) -> str:
 #
 #     value  ↔  fixed numbers, and integers: its ints and bools, the lengths of its lists, the numbers of its classes
 #
-# The form of a value is its integers without ints, uints and bools: two values of one form differ in numbers only. A program is compiled for each form of
+# The form of a value is its integers without ints, uints and bools: two values of one form differ in numbers only. A
+# program is compiled for each form of
 # its arguments, as for each shape of an array.
 
 #: the integers of a value; None for each int, uint and bool

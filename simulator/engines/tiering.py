@@ -2,15 +2,17 @@
 
     Python ──► interpreter in machine code ──► translation into machine code
 
-Each tier is faster than the one before it and takes longer to make ready. The policy is that of the ski-rental problem: a tier
-is left once it has cost a fixed share of the price of the next one. Costs are counted for each program over all its runs in the
-process, so that many short runs move on as one long run does. Where earlier runs of the program give the number of steps to
-expect, a tier is left before the run that would exceed its share.
+Each tier is faster than the one before it and takes longer to make ready. The policy is that of the ski-rental problem:
+a tier is left once it has cost a fixed share of the price of the next one. Costs are counted for each program over all
+its runs in the process, so that many short runs move on as one long run does. Where earlier runs of the program give
+the number of steps to expect, a tier is left before the run that would exceed its share.
 
-A decision depends on the table of costs, on the account of the program and on which code is ready. It reads no clock: a busy
-machine decides as an idle machine does. Two exceptions concern code that runs already and computes the same: the time after which a
-batch is translated for lanes, and the time at which code that another process optimises is ready (`llvm/tiered_code.py`). An account counts only time that compiled code would have saved, so the time that it
-takes to enter compiled code (`Costs.enter`) is subtracted from each run.
+A decision depends on the table of costs, on the account of the program and on which code is ready. It reads no clock: a
+busy machine decides as an idle machine does. Two exceptions concern code that runs already and computes the same: the
+time after which a
+batch is translated for lanes, and the time at which code that another process optimises is ready
+(`llvm/tiered_code.py`). An account counts only time that compiled code would have saved, so the time that it takes to
+enter compiled code (`Costs.enter`) is subtracted from each run.
 """
 
 from __future__ import annotations
@@ -27,14 +29,16 @@ from typing import Any, NamedTuple
 from retrograd.isa.diagnostics import Diagnostic, InputError, nearest
 from retrograd.isa.program import Program
 
-#: `native`: an engine of machine code from the first step, chosen as `auto` does; `cuda`: batches, and parallel loops of single runs, on a GPU
+#: `native`: an engine of machine code from the first step, chosen as `auto` does; `cuda`: batches, and parallel loops
+#: of single runs, on a GPU
 ENGINES = ("auto", "reference", "native", "threaded", "translated", "cuda")
 
 #: the variable of the environment that names the engine for `auto`
 VARIABLE = "RETROGRAD_ENGINE"
 FROM_VARIABLE = f" ({VARIABLE} in the environment)"
 
-#: instructions up to which LLVM optimises a program at level 2; longer ones at level 1, whose time grows with their length only
+#: instructions up to which LLVM optimises a program at level 2; longer ones at level 1, whose time grows with their
+#: length only
 OPTIMISED_FULLY = 400
 
 _COMPILER = "retrograd.simulator.engines.machines"
@@ -59,7 +63,10 @@ def engine_named(name: str) -> str:
 
 @dataclass
 class Costs:
-    """The table: seconds on a common processor. Decisions depend on their ratios, which vary less than the seconds do."""
+    """The table: seconds on a common processor.
+
+    Decisions depend on their ratios, which vary less than the seconds do.
+    """
 
     #: to import NumPy; to import LLVM and the engines
     import_numpy: float = 0.1
@@ -83,13 +90,15 @@ class Costs:
     translate_instruction: tuple[float, float, float] = (0.0003, 0.0013, 0.0026)
     #: optimised code of a higher price is compiled in the background
     wait: float = 0.25
-    #: the part of the price of optimised code that other code runs before it is begun. The background takes no time of the run.
+    #: the part of the price of optimised code that other code runs before it is begun. The background takes no time of
+    #: the run.
     background_share: float = 0.1
     #: a step of a translation that is not optimised
     first_code_step: float = 1.5e-9
     #: batches of this much processor time are translated once more, for the lanes of the vector unit
     lanes: float = 0.2
-    #: a batch waits for that code if it takes at most this many times as long as the batch; else the code comes from the background
+    #: a batch waits for that code if it takes at most this many times as long as the batch; else the code comes from
+    #: the background
     patience: float = 3.0
     #: a step of an instance in the interpreter's kernel on a GPU, of which thousands run side by side
     device_step: float = 1e-10
@@ -97,8 +106,10 @@ class Costs:
     device_interpreter: float = 37.0
     #: a batch of less time gains nothing by threads, and need not be interruptible
     threads: float = 0.01
-    #: the part of the price of a faster tier that Python may take before it is left. A series that ends right after the change
-    #: has then cost (1 + share) / share times its time in Python, a long one `share` of the price more than the best engine.
+    #: the part of the price of a faster tier that Python may take before it is left. A series that ends right after
+    #: the change
+    #: has then cost (1 + share) / share times its time in Python, a long one `share` of the price more than the best
+    #: engine.
     share: float = 0.375
 
     def python(self, differentiating: bool) -> float:
@@ -237,7 +248,8 @@ class Policy:
         self.costs = costs or Costs()
         #: seconds of Python, of all programs, that compiled code would have saved
         self.python = 0.0
-        #: seconds of translations for devices that an interpreter on the device would have saved, or would have run beside
+        #: seconds of translations for devices that an interpreter on the device would have saved, or would have run
+        #: beside
         self.device_translations = 0.0
         self._accounts: dict[tuple[Any, ...], Account] = {}
 
@@ -271,7 +283,8 @@ class Policy:
     ) -> Decision:
         """The engine for the next steps of a run. `ready` imports the compiler; it is called when that is worth its price.
 
-        `python`: the run may take steps in Python. `whole`: it begins at an end of the program, so that a translation can run it.
+        `python`: the run may take steps in Python. `whole`: it begins at an end of the program, so that a translation
+        can run it.
         """
         costs = self.costs
         if python and (price := self.to_import()):
@@ -326,7 +339,8 @@ class Policy:
 
     def decide_rows(self, account: Account, rows: int, loaded: bool, price: Callable[[], float]) -> Decision:
         """The engine for the rows of a batch that are left: `auto`, a machine for one row after the other, or `translated`, a loop
-        over all of them. `loaded`: the loop is; `price` imports the compiler, and returns the seconds until the loop is loaded.
+        over all of them. `loaded`: the loop is; `price` imports the compiler, and returns the seconds until the loop is
+        loaded.
         """
         if loaded:
             return record(Decision("translated", Reason.LOADED))
@@ -344,7 +358,8 @@ class Policy:
     def decide_device(self, instructions: int, rows: int, kept: bool, interpreter: bool, simulated: bool) -> Decision:
         """The kernel for a batch on a GPU: `interpreted`, `translated`, or `both`: interpreted until the translation is compiled in the background.
 
-        `kept`: the translation is loaded, or on disk; `interpreter`: the interpreter's kernel is. `simulated`: no translation can run.
+        `kept`: the translation is loaded, or on disk; `interpreter`: the interpreter's kernel is. `simulated`: no
+        translation can run.
         """
         if simulated:
             return record(Decision("interpreted", Reason.DEVICE_ONLY))

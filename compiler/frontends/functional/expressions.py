@@ -62,7 +62,10 @@ _BUILTIN = {abs: "abs", min: "min", max: "max", int: "int", float: "fixed", bool
 
 
 class ExpressionReader:
-    """Reads the expressions of one function. `operators`, `conversions`: (module, name) of `grad` and `fixed` and the like -> their names in core."""
+    """Reads the expressions of one function.
+
+    `operators`, `conversions`: (module, name) of `grad` and `fixed` and the like -> their names in core.
+    """
 
     def __init__(
         self,
@@ -77,7 +80,8 @@ class ExpressionReader:
         self._operators, self._conversions = operators, conversions
         #: names that loops alone assign
         self.in_loops: set[str] = set()
-        #: names of constants in the function that is read: a function inside captures them as values, by which it has derivatives
+        #: names of constants in the function that is read: a function inside captures them as values, by which it has
+        #: derivatives
         self._constants: dict[core.Binding, core.Number] = {}
         #: functions inside, with the types that their parameters are declared to have
         self.declared: dict[core.Binding, tuple[Type | None, ...]] = {}
@@ -331,7 +335,10 @@ class ExpressionReader:
         return core.Let(middle, self.expression(values[1], scope), made, self.at(at))
 
     def _syntax(self, node: ast.expr, parts: Sequence[ast.expr], scope: Scope, is_view: bool = False) -> core.Core:
-        """An expression of arrays. Constants among its parts are known now; a name is one operand wherever it stands."""
+        """An expression of arrays.
+
+        Constants among its parts are known now; a name is one operand wherever it stands.
+        """
         places: dict[int, int | Constant] = {}
         operands: list[core.Core] = []
         named: dict[core.Binding, int] = {}

@@ -241,7 +241,8 @@ Types = Mapping[core.Binding, Type]
 #: versions of functions that a program may have, how deep their types may be nested, and how many types are in one
 _MOST, _DEEPEST, _LARGEST = 4000, 32, 1 << 14
 
-#: numbers at one place in the arguments of a function, versions of it that differ by numbers, and the largest of these numbers
+#: numbers at one place in the arguments of a function, versions of it that differ by numbers, and the largest of these
+#: numbers
 _MOST_EXACT, _MOST_VERSIONS, _LARGEST_EXACT = 64, 1024, 1 << 20
 
 #: why derivatives of every order are refused
@@ -280,9 +281,9 @@ class Inference:
 
     `define`: a functional function -> its definition. `constants`: of the program.
 
-    `exact`: if given, whole numbers have types of their own, so a condition on them is known when a program is compiled. A number
-    at one place in the arguments of a function that has more than _MOST_EXACT values there is forgotten in all versions
-    of the function (`_widen`): so a recursion over a number has one version for all numbers.
+    `exact`: if given, whole numbers have types of their own, so a condition on them is known when a program is
+    compiled. A number at one place in the arguments of a function that has more than _MOST_EXACT values there is
+    forgotten in all versions of the function (`_widen`): so a recursion over a number has one version for all numbers.
     """
 
     def __init__(
@@ -396,7 +397,10 @@ class Inference:
         return found
 
     def _widen(self, code: Any, known: Mapping[Path, int], versions: int) -> None:
-        """Enter the known numbers of a new version. Of too many, those at one place are forgotten, and the analysis begins again."""
+        """Enter the known numbers of a new version.
+
+        Of too many, those at one place are forgotten, and the analysis begins again.
+        """
         places = self._numbers[code]
         for path, value in known.items():
             values = places[path]

@@ -7,10 +7,11 @@
 
     f(x) in parts  =  from(1, x)
 
-The k-th part has k passes, so m parts have m²/2: the number of passes need not be known. n passes leave √2n states, and the history of √2n passes
-at most is there at a time. Each pass is computed and uncomputed, so the run takes twice the instructions. `last` gives the value of a state that
-needs no further pass, so its call of itself is never reached.
-Trap: the states of a loop have one type. A recursion over a list of known length, each of whose calls has a type of its own, is no loop.
+The k-th part has k passes, so m parts have m²/2: the number of passes need not be known. n passes leave √2n states, and
+the history of √2n passes at most is there at a time. Each pass is computed and uncomputed, so the run takes twice the
+instructions. `last` gives the value of a state that needs no further pass, so its call of itself is never reached.
+Trap: the states of a loop have one type. A recursion over a list of known length, each of whose calls has a type of its
+own, is no loop.
 Source: C. H. Bennett, Time/Space Trade-offs for Reversible Computation, SIAM J. Comput. 18, 1989.
 """
 
@@ -30,7 +31,10 @@ from retrograd.compiler.language.values import Constant, Scalar
 
 @dataclass(frozen=True)
 class Count:
-    """Whole numbers that count passes: "0", "1", k + 1, k − 1, k == 1, k != 0. Code on bundles counts as code on reals does."""
+    """Whole numbers that count passes: "0", "1", k + 1, k − 1, k == 1, k != 0.
+
+    Code on bundles counts as code on reals does.
+    """
 
     op: str
 

@@ -217,7 +217,10 @@ class Lowering:
         return self.conversions.converted(self.value(e, env), t, e.at)
 
     def _power(self, operands: list[Word_], e: core.Operation) -> list[Word_]:
-        """The operands of a power. A fixed exponent that is a constant stays one: x to a whole power is a product, for any x."""
+        """The operands of a power.
+
+        A fixed exponent that is a constant stays one: x to a whole power is a product, for any x.
+        """
         base, exponent = operands
         if isinstance(base, ArrayView | Lazy):
             return operands
@@ -400,7 +403,10 @@ class Lowering:
         return found if isinstance(found, Known) else None
 
     def _forget(self, e: core.Core, env: Env, targets: Targets, t: Type, at: core.Place) -> None:
-        """targets += the value. Cells of it are counted by a first run, and copied into reserved words by a second one."""
+        """targets += the value.
+
+        Cells of it are counted by a first run, and copied into reserved words by a second one.
+        """
 
         def value() -> Value:
             return self.conversions.converted(self.value(e, env), t, at)

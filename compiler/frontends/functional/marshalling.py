@@ -7,7 +7,8 @@ A list or data class is passed as numbers and integers (`Encoding`), and
     tuple[A, B]     those of A, then those of B     list[A]            its length + 1, then those of each item
     A | B           the number of its class, from 1 in alphabetical order, then those of each field
 
-So the integers of a list or of a data class begin with a number that is not zero. A result before its run is zeros: `Unfilled`.
+So the integers of a list or of a data class begin with a number that is not zero. A result before its run is zeros:
+`Unfilled`.
 """
 
 from __future__ import annotations
@@ -167,7 +168,10 @@ class Encoding(Structure):
         most: int,
         mask: int = -1,
     ) -> Any:
-        """The value; its form is appended to `form`. `numbers` None: any numbers. Raises ValueError unless all are used."""
+        """The value; its form is appended to `form`.
+
+        `numbers` None: any numbers. Raises ValueError unless all are used.
+        """
         frames = [_Frame(self.type, [], iter((self.type,)), 1)]
         while True:
             frame = frames[-1]
@@ -265,7 +269,8 @@ def _shown(x: Any) -> str:
 #     read(t):   numbers, integers, i, k     →  value, i + its numbers, k + its integers
 #     write(t):  value, numbers, integers    →  its numbers before those, its integers before those
 #
-# A program with lists or data classes is `let x = read(…) in … write(f(x))`, so it is compiled, inverted and differentiated like any other.
+# A program with lists or data classes is `let x = read(…) in … write(f(x))`, so it is compiled, inverted and
+# differentiated like any other.
 
 NUMBERS, INTEGERS = List(FIXED), List(INT)
 
@@ -309,7 +314,8 @@ class Marshalling:
     def entry(self, code: core.Lambda, args: Sequence[Type], result: Type) -> core.Lambda:
         """The function of numbers, arrays, and for each list or data class two arrays; its value is a tuple.
 
-        An item of the value is a number, or for each list or data class the list of its numbers, and the list of its integers.
+        An item of the value is a number, or for each list or data class the list of its numbers, and the list of its
+        integers.
         """
         return self._composed(code, args, result, lambda part: [part], lambda part, t: part)
 
@@ -336,7 +342,8 @@ class Marshalling:
     ) -> core.Lambda:
         """The function of the entry's arguments whose value is made of its result, leaf by leaf.
 
-        `number`: of a number; `words`: of the list of the numbers, or of the integers, of a list or data class, and of its type.
+        `number`: of a number; `words`: of the list of the numbers, or of the integers, of a list or data class, and of
+        its type.
         """
         params: list[Binding] = []
         bound: list[tuple[Binding, Core]] = []

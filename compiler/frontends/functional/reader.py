@@ -1,8 +1,8 @@
 """The bodies of functional functions, which are expressions, `=`, `if`, `match`, `for`, `while`, `def` and `return`.
 
-Statements are read from the last to the first: each becomes an expression in which the following statements are the body. A name that
-is assigned again is a new binding, so nothing is ever overwritten. Branches that do not return give the values of the names that they
-assign, as a tuple.
+Statements are read from the last to the first: each becomes an expression in which the following statements are the
+body. A name that is assigned again is a new binding, so nothing is ever overwritten. Branches that do not return give
+the values of the names that they assign, as a tuple.
 """
 
 from __future__ import annotations

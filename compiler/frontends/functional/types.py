@@ -603,7 +603,8 @@ def combined(t: Type, parts: Sequence[Value]) -> Value:
 # -----------------------------------------------------------------------------
 # Functions of values of any form, by recursion over their types: copies, inner products, and the types of cotangents.
 #
-#     cotangent of    a number: fixed     a tuple, a list: the same of cotangents     a data class: itself, with zeros for ints, uints and bools
+# cotangent of a number: fixed a tuple, a list: the same of cotangents a data class: itself, with zeros for ints, uints
+# and bools
 #                     a function: the tuple of the cotangents of the values that it has captured, in the order of their first use;
 #                     of several functions: (0, the tuple of the first, the tuple of the second …)
 #

@@ -440,7 +440,10 @@ class Context:
         return value
 
     def together(self, values: Sequence[Value], nodes: Sequence[ast.AST], alike: bool = True) -> list[Value]:
-        """The operands of one operation; beside a value of the run, constant arrays lie in memory. `alike`: of one kind."""
+        """The operands of one operation; beside a value of the run, constant arrays lie in memory.
+
+        `alike`: of one kind.
+        """
         if all(isinstance(v, Constant) for v in values):
             return [*values]
         found = [self.stored(v, n) for v, n in zip(values, nodes, strict=True)]
@@ -453,7 +456,10 @@ class Context:
         return found
 
     def constant_array(self, array: Any, node: ast.AST, passed: bool = False) -> ArrayView:
-        """A constant array as read-only memory. `passed`: to a function, whose parameter may be at the point F alone."""
+        """A constant array as read-only memory.
+
+        `passed`: to a function, whose parameter may be at the point F alone.
+        """
         values = self.numbers(array, node)
         if values.dtype.kind == "c":
             parts = np.stack([values.real, values.imag], axis=-1)

@@ -479,8 +479,8 @@ def _lower_range(cx: Context, call: ast.Call) -> Iterable:
 def _stepped_range(cx: Context, call: ast.Call, start: E, stop: E, step: E) -> Iterable:
     """A range whose step is known only when the program runs. A step of zero traps as a division by zero.
 
-    ⌊(|stop − start| − 1) / |step|⌋ + 1 passes where the step leads from start towards stop, else none. Distance and step are
-    divided as unsigned words, which hold the sizes of all distances.
+    ⌊(|stop − start| − 1) / |step|⌋ + 1 passes where the step leads from start towards stop, else none. Distance and
+    step are divided as unsigned words, which hold the sizes of all distances.
     """
     arithmetic, w = cx.arithmetic, cx.w
     up = apply("slt", BOOL, const(0, INT), step)

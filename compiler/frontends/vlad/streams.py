@@ -3,8 +3,9 @@
     (read-real)                  the next number of the input: an argument of the program
     (write-real e)  (write e)    e; as a part of the value of an expression of the file, it is printed with it
 
-A program is a value, and its runs go forward and backward. So it must be known from the text which numbers an expression reads, and that what is written is
-printed. `check_reads` refuses a `(read-real)` that a run may do twice or not at all, and `check_writes` a value that would be written and not be seen.
+A program is a value, and its runs go forward and backward. So it must be known from the text which numbers an
+expression reads, and that what is written is printed. `check_reads` refuses a `(read-real)` that a run may do twice or
+not at all, and `check_writes` a value that would be written and not be seen.
 """
 
 from __future__ import annotations
@@ -53,7 +54,10 @@ _ONCE = "Read it before, and give it as an argument: (f (read-real))."
 
 
 def check_reads(datum: Datum, readers: frozenset[str], where: str | None = None) -> None:
-    """Raise CompileError RG0729 where a read is not done exactly once. `where`: the form that may do it twice or not at all."""
+    """Raise CompileError RG0729 where a read is not done exactly once.
+
+    `where`: the form that may do it twice or not at all.
+    """
 
     def inside(data: Iterable[Datum], where: str | None) -> None:
         for d in data:

@@ -275,7 +275,10 @@ class ArrayLoop(InstanceLoop):
         return address.of(element)
 
     def _rounded(self, scaled: Value, rounded: Value) -> None:
-        """Emit what follows the conversion of a number. On a CPU the caller looks for numbers that lose most of their bits."""
+        """Emit what follows the conversion of a number.
+
+        On a CPU the caller looks for numbers that lose most of their bits.
+        """
 
     def _keep(self, i: Value) -> None:
         """Write the words that are kept of instance i, or their numbers, to its row."""

@@ -84,7 +84,10 @@ class BatchKernel(Protocol):
         """The number of blocks that run at once on the device."""
 
     def launch(self, grid: int, block: int, arguments: Sequence[Any], stream: Any) -> None:
-        """Queue it. The arguments are those of `kernels.emit_kernel_loop`: flat device arrays, pinned arrays, and integers."""
+        """Queue it.
+
+        The arguments are those of `kernels.emit_kernel_loop`: flat device arrays, pinned arrays, and integers.
+        """
 
 
 def _whole_warps(threads: int, most: int, adds: bool) -> int:
@@ -231,7 +234,8 @@ class GivenRows(NamedTuple):
     """An array on a device, of words or of numbers."""
 
     address: int
-    #: bytes from row to row, from element to element, and of an element: 8, or less for words as wide as those of memory and for float32s
+    #: bytes from row to row, from element to element, and of an element: 8, or less for words as wide as those of
+    #: memory and for float32s
     row: int
     step: int
     size: int
@@ -256,8 +260,10 @@ def device_table(
 ) -> NDArray[np.int64]:
     """The layout for memories of n words, with an array for each range that is given or kept: `array_table`, of addresses on a device.
 
-    A given range: address, length, then `address`, `row`, `step`, the bits of `scale`, `size`. A kept one: address, length, then `words`, `row`,
-    `reals`, the bits of `factor`, `size`. `counts`: addresses of the arrays of steps, lost words and cycles; 0 for an array that is not kept.
+    A given range: address, length, then `address`, `row`, `step`, the bits of `scale`, `size`. A kept one: address,
+    length, then `words`, `row`,
+    `reals`, the bits of `factor`, `size`. `counts`: addresses of the arrays of steps, lost words and cycles; 0 for an
+    array that is not kept.
     """
     shared = layout.shared(n)
     out = [len(given), len(shared), len(kept), len(layout.summed), *counts]
@@ -363,7 +369,8 @@ def run_arrays(
 ) -> RowCounts:
     """Run the program for each row of the `given` arrays, and write its results into the `kept` ones: see `cpu.RowRuns`.
 
-    `modes`: the options by which kernels differ, `backward`, `overflow`, `checks`, `cycles` and `core`. Raises DeviceError RG1002 to RG1005.
+    `modes`: the options by which kernels differ, `backward`, `overflow`, `checks`, `cycles` and `core`. Raises
+    DeviceError RG1002 to RG1005.
     """
     places = devices() if setting.devices is None else tuple(device(index) for index in setting.devices)
     limited = UNLIMITED if limit is None else min(limit, UNLIMITED)
@@ -494,7 +501,8 @@ class _Part:
 class KeptMemory:
     """Memory that a call of numba.cuda gives, kept for later batches: the driver takes longer to give it than a kernel runs on as many words.
 
-    `call`: `pinned_array`, memory of the host that a device copies from and to while the host goes on; or `device_array`.
+    `call`: `pinned_array`, memory of the host that a device copies from and to while the host goes on; or
+    `device_array`.
     """
 
     def __init__(self, call: str) -> None:

@@ -325,7 +325,8 @@ def _check_shape(name: str, array: Any, columns: int, rows: int | None = None) -
 #     runs = DeviceRuns(program, device, layout, modes)
 #     ran = runs(count, given, kept)
 #
-# The tables of addresses and the shared words stay on the device, and are copied where they change. The kernel writes its marks into pinned memory
+# The tables of addresses and the shared words stay on the device, and are copied where they change. The kernel writes
+# its marks into pinned memory
 # of the host. Sums, and the status of each instance where one has failed, are copied to the host.
 
 #: tables that stay on the device: the arrays of a loop of a user take few places in turn
@@ -365,7 +366,8 @@ class DeviceRuns:
     ) -> DeviceRan:
         """Run the program for each of `count` rows. The arrays of the rows are ready, and those of the results are when this returns.
 
-        `shared`: the first words of memory; `counts`: addresses for steps, words lost and cycles, or 0. Raises DeviceError RG1004, RG1005.
+        `shared`: the first words of memory; `counts`: addresses for steps, words lost and cycles, or 0. Raises
+        DeviceError RG1004, RG1005.
         """
         most, layout, where = UNLIMITED if limit is None else min(limit, UNLIMITED), self.layout, self.device
         marks = np.zeros(Mark.LARGE + len(kept), dtype=np.int64)

@@ -493,7 +493,8 @@ def resume(code, registers, memory, cotangents, memory_cotangents, control, exec
 #
 #     kernel(arrays, count, shared, n, memory, stride, limit, status, sums, marks, code, length, modes)
 #
-# The first ten parameters and the effect are those of `kernels.emit_kernel_loop`, except that words of memory are int64s;
+# The first ten parameters and the effect are those of `kernels.emit_kernel_loop`, except that words of memory are
+# int64s;
 # `code` has the decoded program. A device compiles the kernel once for each format, and once more for programs with instructions of the user's own.
 # The CUDA simulator runs the same source.
 #
@@ -612,7 +613,10 @@ def batch(arrays, count, shared, n, memory, stride, limit, status, sums, marks, 
 
 
 def kernel_source(w: Format, opcodes: Opcodes) -> str:
-    """The module of the kernel, for a format. `view` makes an array of a pointer; `device`, `cuda` and functions of memory are defined in front of it."""
+    """The module of the kernel, for a format.
+
+    `view` makes an array of a pointer; `device`, `cuda` and functions of memory are defined in front of it.
+    """
     width = max(8, w.width)
     mask = "" if w.width == width else f" & {w.mask}"
     loop = _KERNEL.format(

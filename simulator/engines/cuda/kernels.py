@@ -1,7 +1,8 @@
 """Batch loop as a CUDA kernel: each thread runs several instances, one after the other.
 
-Numbers become words on the device, and words become numbers, as in the loop of the CPU. Memories of instances are interleaved, so that
-neighbouring threads read neighbouring words. The threads of a warp add up their words among themselves before one of them adds to memory.
+Numbers become words on the device, and words become numbers, as in the loop of the CPU. Memories of instances are
+interleaved, so that neighbouring threads read neighbouring words. The threads of a warp add up their words among
+themselves before one of them adds to memory.
 """
 
 from __future__ import annotations
@@ -56,13 +57,13 @@ def emit_kernel_loop(module: ModuleBuilder, w: Format, instance: str, name: str)
 
         name(arrays, count, shared, n, memory, stride, limit, status, sums, marks)
 
-    `arrays` is a `batch.device_table`: row i of the given arrays has the words or the numbers of instance i, and its kept words, numbers
-    and counts are written to row i of others. `shared` is a memory of n words.
-    status[i] = 0 where instance i completes, 1 where it does not, REFUSED where a number that it is given has no word; `marks` are
-    those of Mark. Each summed word has two numbers in `sums`, see `exact_sums`.
+    `arrays` is a `batch.device_table`: row i of the given arrays has the words or the numbers of instance i, and its
+    kept words, numbers and counts are written to row i of others. `shared` is a memory of n words.
+    status[i] = 0 where instance i completes, 1 where it does not, REFUSED where a number that it is given has no word;
+    `marks` are those of Mark. Each summed word has two numbers in `sums`, see `exact_sums`.
     Thread t runs instances t, t + T, t + 2T, … of `count`; the grid has T threads. Its memory, n words and a spare word, is
-    interleaved with the others: word a at memory[a·stride + t], stride = T, so that neighbours read neighbouring words. Where
-    words are summed, blocks are of whole warps.
+    interleaved with the others: word a at memory[a·stride + t], stride = T, so that neighbours read neighbouring words.
+    Where words are summed, blocks are of whole warps.
     """
     KernelLoop(module, w, instance, name).define()
 
@@ -83,7 +84,8 @@ class KernelLoop(ArrayLoop):
         good, fits = (code.variable(integer(1), name, 0) for name in ("good", "fits"))
         report = code.variable(I64, "report", count=REPORT)
         first, end = self._thread(), self.given["count"]
-        # All threads of a warp go on as long as one of them has an instance, because they add up together. What can be computed
+        # All threads of a warp go on as long as one of them has an instance, because they add up together. What can be
+        # computed
         # again, or read from the kernel's parameters, takes no registers while an instance runs.
         with code.counting(first, self.given["stride"], lambda i: (i & -WARP).lt(end), "instances") as i:
             good.store(0)

@@ -194,7 +194,8 @@ PASSES = (
     "dead_store_elimination",
     "aggressive_dce",
 )
-#: Passes for a device. Those of LLVM's own O2 make values earlier than they are used: kernels of long straight code spilled up to 340 bytes of
+#: Passes for a device. Those of LLVM's own O2 make values earlier than they are used: kernels of long straight code
+#: spilled up to 340 bytes of
 #: registers, and with these passes none, in as few instructions.
 DEVICE_PASSES = (*PASSES[:2], "new_gvn", *PASSES[2:])
 
@@ -308,7 +309,10 @@ class JitCompiler:
         passes.run(module, builder)
 
     def device_assembly(self, text: str, arch: str, level: int) -> str:
-        """The module as PTX for a compute capability. Level 2: DEVICE_PASSES; level 1: PASSES, and LLVM's quick code generator."""
+        """The module as PTX for a compute capability.
+
+        Level 2: DEVICE_PASSES; level 1: PASSES, and LLVM's quick code generator.
+        """
         llvm = self._llvm
         with self._lock:
             llvm.initialize_all_targets()

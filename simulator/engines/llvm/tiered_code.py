@@ -27,7 +27,8 @@ class TieredCode:
     """The code of a module with one symbol. `address` is 0 until there is code, which can be so only with `first=False`.
 
     `price`: seconds that the optimised code takes to compile. `first`: make code of level 0 where that price is high; without
-    it, the optimised code is begun at once. `most`: the price up to which the caller waits, if it is less than `Costs.wait`.
+    it, the optimised code is begun at once. `most`: the price up to which the caller waits, if it is less than
+    `Costs.wait`.
     """
 
     def __init__(

@@ -109,8 +109,8 @@ def has_address(i: Instruction) -> bool:
 class Flow:
     """The control flow of a program from one of its ends.
 
-    `hints`: those of a variant whose uncompute blocks are skipped. `clears`: regions that are too large to be copied are
-    cleared by a skipped block, if they have held zeros.
+    `hints`: those of a variant whose uncompute blocks are skipped. `clears`: regions that are too large to be copied
+    are cleared by a skipped block, if they have held zeros.
     """
 
     program: Program

@@ -16,8 +16,8 @@ be taken in any order.
 Nothing is believed without a test that the code makes before it stores: that registers hold the constants on which the
 analysis relies, that different bases do not overlap, and that the words are small enough for the sums which are not checked.
 
-A product x·y fits where |x| < 2^p and |y| < 2^(total − p), for any p. The code chooses p at run time from the words that it meets (`Split`):
-the cotangents of a loop are often much larger than the numbers by which they are multiplied.
+A product x·y fits where |x| < 2^p and |y| < 2^(total − p), for any p. The code chooses p at run time from the words
+that it meets (`Split`): the cotangents of a loop are often much larger than the numbers by which they are multiplied.
 """
 
 from __future__ import annotations
@@ -77,8 +77,9 @@ class Split:
 
     |left| < 2^p,  |right| < 2^(total − p),  |any other| < 2^rest
 
-    Each product has a factor of either side; or the left side is one word, the products of others have two factors of the right
-    side, and p ≥ total / 2. The bounds of all sums are convex in p, so it suffices to prove them for p = low and p = high.
+    Each product has a factor of either side; or the left side is one word, the products of others have two factors of
+    the right side, and p ≥ total / 2. The bounds of all sums are convex in p, so it suffices to prove them for p = low
+    and p = high.
     """
 
     left: frozenset[str]

@@ -154,8 +154,8 @@ class Adapted:
     ) -> list[list[NDArray[Any]] | None]:
         """The change of `pulled` where the arguments move by the tangents; None for an argument without a derivative.
 
-        A run of `rg.hvp` for each element of a result whose cotangent is not 0. Raises NotDifferentiable for results that are no
-        real numbers or arrays of these.
+        A run of `rg.hvp` for each element of a result whose cotangent is not 0. Raises NotDifferentiable for results
+        that are no real numbers or arrays of these.
         """
         known = [leaf for c in (*tangents, *cotangents) if c is not None for leaf in self.trees.flatten(c)[0]]
         elements = self._elements(values, rank, leading(known, rank))
@@ -550,7 +550,10 @@ def to_jax(
 
 
 class _Floats:
-    """Which arrays of JAX have derivatives. JAX gives cotangents and tangents of the others the dtype float0, which no callback takes."""
+    """Which arrays of JAX have derivatives.
+
+    JAX gives cotangents and tangents of the others the dtype float0, which no callback takes.
+    """
 
     def __init__(self, jax: Any) -> None:
         self.jax = jax

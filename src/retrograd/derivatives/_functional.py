@@ -254,8 +254,9 @@ def functional(
     functions are values, lists and `@rg.data` classes hold values, and `rg.grad(g)`, `rg.vjp(g)`, `rg.jvp(g)`, `rg.hessian(g)` are functions again,
     at any depth. Types are inferred at each call. Outside, `rg.grad(f)` and all other functions take f like a reversible function.
     `stack`, `heap`: words for recursion, and for the cells and the history of a run. `forget`: names of functions whose calls are computed,
-    copied and uncomputed. `parts`: names of loops, functions that call themselves at their end alone, that keep √n states of n passes. `rg.advise(f, *args,
-    memory=…)` finds both. `precision`: see `Options`. Raises CompileError when it is first called.
+    copied and uncomputed. `parts`: names of loops, functions that call themselves at their end alone, that keep √n
+    states of n passes. `rg.advise(f, *args, memory=…)` finds both. `precision`: see `Options`. Raises CompileError when
+    it is first called.
     Trap: the whole run stays in the heap until it is uncomputed, so memory grows with the number of calls.
 
     >>> import retrograd as rg
@@ -532,7 +533,8 @@ def evaluations(
 ) -> Iterator[Evaluated]:
     """The values of a file's expressions, in order. `back`: each is also run back. Raises CompileError, ProgramTrap.
 
-    `numbers`: those that `(read-real)` reads. `memory`: words for lists and history, and as many for recursion. Where a run needs more, its loops run in parts.
+    `numbers`: those that `(read-real)` reads. `memory`: words for lists and history, and as many for recursion. Where a
+    run needs more, its loops run in parts.
     """
     given, values = iter(numbers), dict[Read, float]()
     for e in file.expressions:
@@ -543,7 +545,10 @@ def evaluations(
 
 
 def _inputs(e: Expression, given: Iterator[float], values: dict[Read, float]) -> list[float]:
-    """The numbers that an expression reads. `values`: those that values of the file have read, for all expressions. Raises InputError."""
+    """The numbers that an expression reads.
+
+    `values`: those that values of the file have read, for all expressions. Raises InputError.
+    """
     out = []
     for read in e.reads():
         if read.value is None or read not in values:
@@ -616,7 +621,8 @@ def machine_of(
 ) -> Machine:
     """The machine of an expression at its beginning, with a heap that is large enough; a trap is still ahead of it.
 
-    The expression is run once, to find the lengths of its lists. Raises CompileError, and InputError where it reads a number.
+    The expression is run once, to find the lengths of its lists. Raises CompileError, and InputError where it reads a
+    number.
     """
     _inputs(e, iter(()), {})
     with deep_recursion():
@@ -663,7 +669,10 @@ def _run(
 
 
 def _granted(function: VladFunction, memory: int, parts: frozenset[str]) -> VladFunction:
-    """The function, with a heap and a stack as large as given, or as a machine grants. A run costs the words that it uses."""
+    """The function, with a heap and a stack as large as given, or as a machine grants.
+
+    A run costs the words that it uses.
+    """
     values, w = bind(function, (), {}), function.format_for()
     size = min(memory, 1 << (w.width - _FEWEST_BITS))
     while True:

@@ -149,8 +149,8 @@ def reversible_gradient(
     numbers; ints and bools of a struct stay as they are in `d_x`. Within a reversible function `d_x` may have any
     binary point, which cotangents have, too, where it is finer than theirs, F + q − p for a loss at q and x at p; from
     outside it has (W − F)/2 places more. All intermediate values are uncomputed, so it takes about four times as long
-    as f. In between it keeps the cotangents of the variables that f frees, at most `keep` words (RG0809). From outside of
-    reversible functions `rg.grad` is faster.
+    as f. In between it keeps the cotangents of the variables that f frees, at most `keep` words (RG0809). From outside
+    of reversible functions `rg.grad` is faster.
     Raises NotDifferentiable for arguments that do not exist or have no derivative; for arguments without annotation, when it is compiled.
     Trap: arguments that f changes must be variables of the caller, as for f.
     """

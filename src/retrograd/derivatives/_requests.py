@@ -2,8 +2,8 @@
 
     P; L̄ := 2^scale; lift(P⁻¹)          runs on x, and leaves ∂L/∂x beside x; of a lognum L it leaves ∂ln|L|/∂x = ∂L/∂x / L
 
-Nothing is stored for the way back: P⁻¹ computes every operand again. The memory of a gradient is twice that of the program,
-however long it runs.
+Nothing is stored for the way back: P⁻¹ computes every operand again. The memory of a gradient is twice that of the
+program, however long it runs.
 """
 
 from __future__ import annotations
@@ -80,16 +80,19 @@ from retrograd.simulator.machine import Machine, Trap
 # Derived programs: the compiler's transformations, applied to a compiled function.
 #
 #     tangent program    (x, ẋ) -> (y, ẏ)                 runs forward
-#     gradient program   (x, ȳ) -> (x, x̄)                 runs forward and back: P; L̄ += 1; lift(P⁻¹); back only where P accumulates
+# gradient program (x, ȳ) -> (x, x̄) runs forward and back: P; L̄ += 1; lift(P⁻¹); back only where P accumulates
 #     second order       tangents of the gradient program: (x, ẋ) -> (L, ∂L/∂x, H ẋ)
 #
-# These programs need no differentiation mode, so every engine runs them, batches included. Differentiation mode of the machine and of
+# These programs need no differentiation mode, so every engine runs them, batches included. Differentiation mode of the
+# machine and of
 # the co-processor gives the same bits; tests compare the two.
 #
-# Trap: a derivative may not fit in a word where all numbers of the function do. `derivative_trap` distinguishes the two cases.
+# Trap: a derivative may not fit in a word where all numbers of the function do. `derivative_trap` distinguishes the
+# two cases.
 
 T = TypeVar("T")
-#: shadows of a word that run beside one another, and instructions of a program up to which there are several: lanes take no longer one
+#: shadows of a word that run beside one another, and instructions of a program up to which there are several: lanes
+#: take no longer one
 COPIES, LONGEST = 4, 3000
 
 
@@ -101,7 +104,8 @@ _LIMIT = 1 << 28
 class DerivedProgram:
     """A derived program. Offsets lead from an argument's address to its tangents, to its cotangents, and from those to theirs.
 
-    Without a forward sweep a program is conditional: where it traps, or takes too long, the program that `complete` makes is run in its place.
+    Without a forward sweep a program is conditional: where it traps, or takes too long, the program that `complete`
+    makes is run in its place.
     """
 
     compiled: Compiled
@@ -123,7 +127,10 @@ class DerivedProgram:
         return {self.loss: ((1 << w.frac + scale) - (1 << w.frac + self.scale)) & w.mask}
 
     def run(self, values: list[Any], given: Mapping[int, int], engine: str = "auto") -> Finished:
-        """The run from these arguments and words (address -> word). Raises InputError, ProgramTrap. `rg.external` blocks are not executed."""
+        """The run from these arguments and words (address -> word).
+
+        Raises InputError, ProgramTrap. `rg.external` blocks are not executed.
+        """
         return self.run_scaled((0,), values, lambda _: given, engine)[0]
 
     def run_scaled(
@@ -171,8 +178,9 @@ class DerivedProgram:
     ) -> ScaledRows:
         """The rows, with the words seed(k), each for the first of the scales k at which it does not overflow.
 
-        Rows that fail are run again, together, at the next scale. `numbers(k)`: see `retrograd.runtime._batch_runs.run_rows`. The sums are of
-        the ranges `totals`, which no scale multiplies, and then of `summed`, at the first scale: Σᵢ wordᵢ·2^(first − kᵢ), exactly.
+        Rows that fail are run again, together, at the next scale. `numbers(k)`: see
+        `retrograd.runtime._batch_runs.run_rows`. The sums are of the ranges `totals`, which no scale multiplies, and
+        then of `summed`, at the first scale: Σᵢ wordᵢ·2^(first − kᵢ), exactly.
         """
         whole_is_left = self.complete is not None
         limited = request.derived(_LIMIT if whole_is_left else None)
@@ -236,7 +244,10 @@ def ended(compiled: Compiled, machine: Machine) -> Machine:
 
 
 def execute_externals(request: Request, compiled: Compiled, values: list[Any]) -> None:
-    """Execute the `rg.external` blocks of a function, if it has any, by a run of the function itself. Raises ProgramTrap."""
+    """Execute the `rg.external` blocks of a function, if it has any, by a run of the function itself.
+
+    Raises ProgramTrap.
+    """
     if compiled.externals:
         execute(compiled, request.machine(compiled, values), request.max_steps)
 
@@ -319,7 +330,10 @@ def tangent_program(compiled: Compiled, backward: bool) -> DerivedProgram:
 def second_order_program(
     compiled: Compiled, backward: bool, wanted: Sequence[Argument], loss: Argument, scale: int, copies: int = 1
 ) -> DerivedProgram:
-    """(x, ẋ) -> (L, ∂L/∂x, ∂²L/∂x² ẋ) for the arguments `wanted`: forward over adjoint. `copies`: of ẋ, beside one x."""
+    """(x, ẋ) -> (L, ∂L/∂x, ∂²L/∂x² ẋ) for the arguments `wanted`: forward over adjoint.
+
+    `copies`: of ẋ, beside one x.
+    """
     module = _oriented(compiled, backward)
     inputs = real_regions(compiled.lowered, [_argument_of(a) for a in wanted])
     outputs = real_regions(compiled.lowered, [_argument_of(loss)])
@@ -584,12 +598,14 @@ def vjp(
     """(values, pullback): values as f(*args) gives them, pullback(ȳ) = Jᵀȳ, J the Jacobian of all values by all arguments.
 
     ȳ are cotangents ∂L/∂value: a mapping by name, or a sequence with one for each argument; None, and a name that the
-    mapping leaves out, is zero. A struct's is a struct, or a mapping of its fields; that of a complex number may be Python's,
-    ∂L/∂re + i·∂L/∂im. pullback returns the cotangents of all arguments that have a derivative, by name, each of
-    the form of its argument. It may be called again; each call runs forward and back once,
+    mapping leaves out, is zero. A struct's is a struct, or a mapping of its fields; that of a complex number may be
+    Python's, ∂L/∂re + i·∂L/∂im. pullback returns the cotangents of all arguments that have a derivative, by name, each
+    of the form of its argument. It may be called again; each call runs forward and back once,
     from the arguments as they were.
-    f may be an inverse, `~f`; `scale` as in `grad`; `engine`, `format`, `precision`: see `run`. Raises NotDifferentiable, CompileError, ProgramTrap.
-    Trap: an argument that f leaves alone is a result too, and its cotangent adds to the cotangent that comes back for it.
+    f may be an inverse, `~f`; `scale` as in `grad`; `engine`, `format`, `precision`: see `run`. Raises
+    NotDifferentiable, CompileError, ProgramTrap.
+    Trap: an argument that f leaves alone is a result too, and its cotangent adds to the cotangent that comes back for
+    it.
     """
     return pulled(differentiable(f, scale, engine, format, precision), args, keywords)
 
@@ -605,7 +621,10 @@ def pulled(request: Request, args: tuple[Any, ...], keywords: dict[str, Any]) ->
 
 
 def pullback_alone(request: Request, args: Sequence[Any]) -> Pullback:
-    """The pullback of `vjp` at arguments at which f has run already. f runs again only where cotangents depend on its results, and for its `rg.external` blocks."""
+    """The pullback of `vjp` at arguments at which f has run already.
+
+    f runs again only where cotangents depend on its results, and for its `rg.external` blocks.
+    """
     values = request.values(tuple(args), {})
     compiled = request.compiled(values)
     final = [0] * compiled.argument_words

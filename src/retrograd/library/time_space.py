@@ -81,7 +81,8 @@ def pebble(step: Reversible, k: rg.static, level: rg.static, states: Array[fixed
 def bennett_any_calls(steps: int, states: int) -> int:
     """1 + Σⱼ 2^j min(C(s, j), what is left of N − 1): the calls of the step, forward and backward together.
 
-    s = `states`, those besides the first and the last. No recursive schedule that erases nothing takes fewer. Raises ValueError unless 1 ≤ N ≤ 2^s.
+    s = `states`, those besides the first and the last. No recursive schedule that erases nothing takes fewer. Raises
+    ValueError unless 1 ≤ N ≤ 2^s.
     """
     if not 1 <= steps <= 2 ** max(states, 0):
         raise ValueError(f"{steps} steps with {states} states: at least 1 and at most 2^{states} steps")
@@ -122,8 +123,8 @@ def bennett_any(step: Reversible, states: Array[fixed, ...], steps: int) -> None
     """states[1] += F^N(states[0]), N = `steps`, any N ≥ 1. Inverse: states[1] −= the same.
 
     step(y, x) adds F(x) to y. With s + 2 rows (or numbers) in `states`, s ≥ log₂ N, by `bennett_any_calls(N, s)` calls.
-    Rows from 1 on must be zero before; rows from 2 on are zero afterwards. N may be known only when the program runs. Traps
-    (RG0804) where N is less than 1 or s too small.
+    Rows from 1 on must be zero before; rows from 2 on are zero afterwards. N may be known only when the program runs.
+    Traps (RG0804) where N is less than 1 or s too small.
     """
     assert steps > 0
     if len(states) < 32:
@@ -197,8 +198,9 @@ def treeverse(step: Reversible, loss: Reversible, *, until: Reversible | None = 
     program runs. With `until`, N is found by a first run: until(b, x) flips the bool b exactly if x is the last state;
     N is the least number from 1 on with such a state, and at most `steps`, else it traps (RG0804).
 
-    t(N, s) + N calls of the step (`treeverse_steps`), N more with `until`, and N gradients of a step. Memory: the s states, five more of
-    their size, at most s + r frames of the recursion, and `keep` words for the cotangents of one step.
+    t(N, s) + N calls of the step (`treeverse_steps`), N more with `until`, and N gradients of a step. Memory: the s
+    states, five more of their size, at most s + r frames of the recursion, and `keep` words for the cotangents of one
+    step.
     Trap: the gradient has no inverse. A state or a cotangent is erased for each call, and a state for each checkpoint;
     running backward traps (RG0409).
     Cotangents have the places of numbers, as in every gradient within a program: multiply a small loss by a power of

@@ -7,9 +7,10 @@ On erasure: which routines are cheaper to erase than to uncompute, by a technolo
 include the instructions and cycles of the routine's inverse, the erased bits, and the effects on memory and registers. The
 temporaries of expressions are one more item, called `(expressions)`.
 
-On memory: which calls of a functional function to forget, and which of its loops to run in parts, so that a run fits into a number of
-words at the least instructions. Each choice is measured by a run of the program. Choices are added one after the other: of those that make
-the run fit, the choice with the fewest instructions, else the choice with the fewest words.
+On memory: which calls of a functional function to forget, and which of its loops to run in parts, so that a run fits
+into a number of words at the least instructions. Each choice is measured by a run of the program. Choices are added one
+after the other: of those that make the run fit, the choice with the fewest instructions, else the choice with the
+fewest words.
 """
 
 from __future__ import annotations
@@ -152,7 +153,10 @@ class ForgettingAdvice:
 def advise_forgetting(
     f: Reversible, args: Sequence[Any], keywords: dict[str, Any], memory: int, max_steps: int | None = None
 ) -> ForgettingAdvice:
-    """The calls of f to forget, and its loops to run in parts, for a budget of words: see the module. Raises InputError for any but a functional function."""
+    """The calls of f to forget, and its loops to run in parts, for a budget of words: see the module.
+
+    Raises InputError for any but a functional function.
+    """
     if not isinstance(f, FunctionalSource) or not isinstance(f, Reversible):
         hint = "`with_options(memory=…)` keeps results of loops; `memory=` of rg.advise forgets calls of @rg.functional functions."
         raise InputError(Diagnostic("RG0603", f"`{f.__name__}` is no functional function, and has no heap", hint=hint))
@@ -165,7 +169,8 @@ def advise_forgetting(
         try:
             compiled = f.compiled_for(types, None, replace(f.options, forget=names, parts=parts))
         except CompileError:
-            # The value of such a call has no copy: it holds an array. Or the states of such a loop are of several types.
+            # The value of such a call has no copy: it holds an array. Or the states of such a loop are of several
+            # types.
             return None if names or parts else measured(f.compiled_for(types), values, max_steps)
         return measured(compiled, values, max_steps)
 

@@ -27,7 +27,10 @@ def is_foreign(kind: type) -> bool:
 
 
 def is_lent_by_device(value: Any) -> bool:
-    """Whether an object may be an array on a CUDA device. To look takes little time, since most arguments are of few types."""
+    """Whether an object may be an array on a CUDA device.
+
+    To look takes little time, since most arguments are of few types.
+    """
     if isinstance(value, np.ndarray | np.generic | int | float | complex | list | tuple):
         return False
     # Of our own arrays the interface is not read, since that makes numbers of their words.

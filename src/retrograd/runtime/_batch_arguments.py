@@ -333,7 +333,10 @@ class Batch:
                 self.values[name] = np.asarray(value[...])
 
     def _leave_on_device(self) -> None:
-        """Take arrays of float64s and float32s on a device where they are; others are copied. A named engine of the CPU, workers and stores need copies."""
+        """Take arrays of float64s and float32s on a device where they are; others are copied.
+
+        A named engine of the CPU, workers and stores need copies.
+        """
         from retrograd.runtime._device import copied, items_of
         from retrograd.simulator.engines.cuda.device_arrays import is_device_array
 
@@ -389,7 +392,8 @@ class Batch:
     def words(self, compiled: Compiled) -> Loaded:
         """The words of all arguments. Raises InputError naming argument and element.
 
-        Arrays of float64s stay as they are: compiled code converts them row by row, and `Loaded.rows` does where it is read.
+        Arrays of float64s stay as they are: compiled code converts them row by row, and `Loaded.rows` does where it is
+        read.
         Numbers that lose most of their bits are reported, those of an array in chunks by the first part that has some.
         """
         losses = None if self._reported or compiled.options.precision == "ignore" else Losses()
@@ -499,7 +503,10 @@ class Batch:
         return DeviceRows(items, self.length, a.type.size, shared)
 
     def _chunk_maker(self, a: Argument, compiled: Compiled, report: bool) -> Callable[[int, int], NDArray[Any]]:
-        """The rows [first, last) of an array in chunks. `report`: the numbers that lose most of their bits, in the first part that has some."""
+        """The rows [first, last) of an array in chunks.
+
+        `report`: the numbers that lose most of their bits, in the first part that has some.
+        """
         reported = not report
 
         def make(first: int, last: int) -> NDArray[Any]:
@@ -525,9 +532,10 @@ def _only_reals(items: Any) -> bool:
 class Loaded:
     """The arguments of a batch: the rows of batched arguments, and one copy of the words of the shared ones.
 
-    `ranges`: the places of batched arguments in memory, by name, in the order of the rows' columns. `shared`: the first words of
-    memory, zeros where rows go. `arrays`: rows for each of the ranges, words, float64s or `ChunkedRows`; by default those of `rows`, a
-    matrix of words. `convert` makes words of all `arrays`, or of some rows. `report`, where some rows lie on a device: reports their numbers that lose most of their bits.
+    `ranges`: the places of batched arguments in memory, by name, in the order of the rows' columns. `shared`: the first
+    words of memory, zeros where rows go. `arrays`: rows for each of the ranges, words, float64s or `ChunkedRows`; by
+    default those of `rows`, a matrix of words. `convert` makes words of all `arrays`, or of some rows. `report`, where
+    some rows lie on a device: reports their numbers that lose most of their bits.
     """
 
     def __init__(

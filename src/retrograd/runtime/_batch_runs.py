@@ -3,8 +3,8 @@
     rows[i] := the kept words of memory, after the function has run on the shared words and rows[i]
     sums    := Σᵢ of the summed words of memory, exactly
 
-Engines that run a batch as one discard the results of an element that fails; a machine runs that element again, and gives
-its trap.
+Engines that run a batch as one discard the results of an element that fails; a machine runs that element again, and
+gives its trap.
 """
 
 from __future__ import annotations
@@ -169,10 +169,11 @@ def run_rows(
 ) -> BatchWords:
     """Run the program for every row, as requested. Raises InputError RG1001, DeviceError; traps are part of the result.
 
-    `kept`, `summed`: the memory that is returned of each element, and that is added up over all. `numbers`: the kept ranges that
-    are returned as real numbers, too. `counted(i, machine)` is called with each element's machine at
-    its end: machines run the elements one after the other then, since only machines keep all counts. `explain`: False leaves
-    elements that fail in an engine in `failed`, without their traps; so does `Code`. `threads`: by default one for each core.
+    `kept`, `summed`: the memory that is returned of each element, and that is added up over all. `numbers`: the kept
+    ranges that are returned as real numbers, too. `counted(i, machine)` is called with each element's machine at
+    its end: machines run the elements one after the other then, since only machines keep all counts. `explain`: False
+    leaves elements that fail in an engine in `failed`, without their traps; so does `Code`. `threads`: by default one
+    for each core.
     """
     found, limit = engine_named(request.engine), limit_of(request.max_steps)
     if loaded.report is None:
@@ -226,7 +227,10 @@ def empty_results(
 def _by_machines(
     compiled: Compiled | Code, steps: Counts, alone: _SequentialRunner, bar: Callable[[int], object]
 ) -> int:
-    """Run rows on one machine, until a loop over the others pays (`Policy.decide_rows`). Returns the first row that is left."""
+    """Run rows on one machine, until a loop over the others pays (`Policy.decide_rows`).
+
+    Returns the first row that is left.
+    """
     first, every = 0, len(steps)
     account = tiering.policy.account(compiled.program, kind="backward batch" if alone.request.backward else "batch")
     while first < every:
@@ -241,7 +245,10 @@ def _by_machines(
 
 
 def _unchecked(engine: str, compiled: Compiled | Code) -> str:
-    """The engine that leaves checks out. Machines always make them: they can stop anywhere and go back. Raises InputError."""
+    """The engine that leaves checks out.
+
+    Machines always make them: they can stop anywhere and go back. Raises InputError.
+    """
     if compiled.externals:
         raise InputError(
             Diagnostic("RG1001", "a function with `rg.external` is run by machines, which make every check")
@@ -338,7 +345,10 @@ def _on_device(
     limit: int | None,
     explain: bool,
 ) -> BatchWords:
-    """The rows on the device on which some of them lie: see `run_rows`. Elements that fail are run again as rows of the host."""
+    """The rows on the device on which some of them lie: see `run_rows`.
+
+    Elements that fail are run again as rows of the host.
+    """
     from retrograd.runtime._device import DeviceBatch, DeviceResult
     from retrograd.simulator.engines.batch.loops import stretch_and_losses
     from retrograd.simulator.engines.cuda.kernels import Mark
@@ -537,11 +547,14 @@ def _places(ranges: Sequence[Range]) -> list[int]:
 #     run_distributed(request, compiled, loaded, kept, summed) == run_rows(request, compiled, loaded, kept, summed),
 # bit for bit
 #
-# A task holds code and words, so workers need this package alone and functions need no names. A worker reports elements that
-# do not end by their index; they run again where the call is made, which has the source of their traps. Sums are sums of
+# A task holds code and words, so workers need this package alone and functions need no names. A worker reports
+# elements that
+# do not end by their index; they run again where the call is made, which has the source of their traps. Sums are sums
+# of
 # integers: the same for any number of workers, any size of tasks and any loss.
 
-#: bytes of a task's rows, or of its results; and the number of tasks of a batch, unless rows are large or tasks become small
+#: bytes of a task's rows, or of its results; and the number of tasks of a batch, unless rows are large or tasks become
+#: small
 _BYTES, _TASKS, _ROWS = 1 << 20, 64, 64
 #: codes that a worker keeps with their compiled loops
 _CODES = 8
@@ -738,7 +751,10 @@ def _refuse_numbers(loaded: Loaded, some: Loaded, first: int) -> None:
 
 
 def rows_of_task(over: Distribution, count: int, words: int) -> int:
-    """Rows of a task, of `words` in and out. It does not depend on the number of workers, which may differ when a store goes on."""
+    """Rows of a task, of `words` in and out.
+
+    It does not depend on the number of workers, which may differ when a store goes on.
+    """
     if over.chunk is not None:
         return over.chunk
     most = max(1, _BYTES // (8 * max(words, 1)))

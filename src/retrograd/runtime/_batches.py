@@ -110,7 +110,8 @@ def run_batch(
     `in_axes`: one axis for all arguments, or one for each, by position or by name (0 for an argument that is not named); None
     gives every element the same initial value. Static arguments, functions and defaults are the same for all. All arguments
     come back stacked along axis 0, since every element may change them: arrays of numbers, arrays of structs, lists for stacks.
-    An array of numbers that all elements are given, and that the function does not change, is a view that cannot be written to.
+    An array of numbers that all elements are given, and that the function does not change, is a view that cannot be
+    written to.
 
     `engine`, `format`, `options`, `precision`, `overflow`: see `run`; `native` takes all cores, `cuda` a GPU. `max_steps`: for each element.
     `checks=False` leaves out every check except that of memory: an element that would trap continues with wrapped words.

@@ -4,9 +4,10 @@
     y = rg.vmap(f)(y0, x).y                     a DeviceArray: nothing is copied
     y.numpy()                                   the numbers of rg.vmap(f)(y0, array).y, with their words
 
-Arrays of PyTorch, JAX, CuPy and Numba on a device are arguments, too, and a DeviceArray is an array for these libraries, by
-`__cuda_array_interface__` and DLPack. A DeviceArray that a run has made holds words. They are used as they are where the array is an argument in
-the same format, and become float64s when another library reads it.
+Arrays of PyTorch, JAX, CuPy and Numba on a device are arguments, too, and a DeviceArray is an array for these
+libraries, by
+`__cuda_array_interface__` and DLPack. A DeviceArray that a run has made holds words. They are used as they are where
+the array is an argument in the same format, and become float64s when another library reads it.
 
 Trap: words that a float64 would round stay beside the numbers, so such an array is lent as read-only.
 """
@@ -117,7 +118,10 @@ class DeviceArray:
         )
 
     def _read(self) -> Any:
-        """The numbers as float64s, which are made from words at the first time. Where they are exact, the words are not needed any more."""
+        """The numbers as float64s, which are made from words at the first time.
+
+        Where they are exact, the words are not needed any more.
+        """
         if self._values is None:
             assert self._format is not None
             with on(self._where) as cuda:
@@ -163,7 +167,8 @@ def _copy_of(w: Format, where: Device) -> DeviceRuns:
 def on_device(x: Any, index: int = 0) -> DeviceArray:
     """x on a CUDA device, copied there once: an array of real numbers, of integers or of bools. A DeviceArray is returned as it is.
 
-    Numbers that keep the words they were made from keep them there. `index`: of the device. `y.numpy()` is x again. Raises
+    Numbers that keep the words they were made from keep them there. `index`: of the device. `y.numpy()` is x again.
+    Raises
     DeviceError RG1002 where there is no device, RG1006 for objects that are no such array.
     """
     if isinstance(x, DeviceArray):
@@ -289,7 +294,10 @@ class DeviceRows:
 
 
 class DeviceResult(ResultArray):
-    """The kept words, or numbers, of a range, on a device. Rows may be replaced on the host, and then the array is copied there again."""
+    """The kept words, or numbers, of a range, on a device.
+
+    Rows may be replaced on the host, and then the array is copied there again.
+    """
 
     there = True
 
@@ -366,7 +374,10 @@ class DeviceBatch:
         self, derived: dict[Any, Any], count: int, shared: NDArray[np.uint64], limit: int | None, results: Sequence[DeviceResult],
         wanted: Sequence[bool],
     ) -> tuple[Any, list[Callable[[], NDArray[np.int64]] | None]]:  # fmt: skip
-        """(a DeviceRan, functions that copy the counts that are wanted: steps, words lost, cycles). `derived` keeps the loop for later batches."""
+        """(a DeviceRan, functions that copy the counts that are wanted: steps, words lost, cycles).
+
+        `derived` keeps the loop for later batches.
+        """
         w = self.program.format
         key = "device runs", self.where.index, self.layout, tuple(sorted(self.modes.items()))
         runs = derived.get(key)

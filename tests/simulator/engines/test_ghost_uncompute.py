@@ -321,7 +321,8 @@ def run_random(make: Make, first: int, count: int, hostile: float, wrong: bool =
     return met
 
 
-#: words that are pushed onto a stack at r9, which are popped by the uncompute block; `{body}` is an instruction of the body
+#: words that are pushed onto a stack at r9, which are popped by the uncompute block; `{body}` is an instruction of the
+#: body
 PUSHED = """
         .data
 count:  .word 4

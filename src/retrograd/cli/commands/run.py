@@ -428,7 +428,10 @@ def _run_vlad(options: RunOptions) -> int:
 
 
 def _numbers(path: str | None) -> Iterator[float]:
-    """The numbers that `(read-real)` reads: those of a file, or of the standard input, once one is needed. Raises InputError RG0504."""
+    """The numbers that `(read-real)` reads: those of a file, or of the standard input, once one is needed.
+
+    Raises InputError RG0504.
+    """
     name = "the standard input" if path in (None, "-") else str(path)
     for k, line in enumerate(decode_text(read_bytes(path or "-"), name).splitlines(), 1):
         for word in line.split():

@@ -1,8 +1,9 @@
 """Random functional programs against two interpreters: of Python, which runs the same text, and of the core.
 
-Programs have closures, curried functions, tuples, lists, lists of functions, a sum of data classes, recursion, mutual recursion, loops, comprehensions,
-branches, blocks that forget, and derivatives at any place: by numbers, lists, data classes and trees, forward, backward, and second ones. Both interpreters compute
-with dual numbers in mpmath (dual_numbers.py), so nothing of the compiler is tested against itself.
+Programs have closures, curried functions, tuples, lists, lists of functions, a sum of data classes, recursion, mutual
+recursion, loops, comprehensions, branches, blocks that forget, and derivatives at any place: by numbers, lists, data
+classes and trees, forward, backward, and second ones. Both interpreters compute with dual numbers in mpmath
+(dual_numbers.py), so nothing of the compiler is tested against itself.
 """
 
 from __future__ import annotations
