@@ -128,7 +128,7 @@ class WholeRuns:
         return self._left_to_a_machine(self._account_of_program().steps)
 
     def _left_to_a_machine(self, expected: int | None) -> bool:
-        """Whether a run of so many steps may be interrupted, or has a second thread for its rows."""
+        """Whether a run of `expected` steps may be interrupted, or has a second thread for its rows."""
         if expected is None or expected <= min(SHARED, BRIEF):
             return False
         return expected > BRIEF or self.translation.shares_rows

@@ -73,7 +73,7 @@ class TailCalls:
         return outs is self.outs and t == self.result
 
     def marker(self, key: Key, values: Sequence[Value], span: Span) -> External | None:
-        """The statement in place of the call of a function with these values; None if it is no next pass of the loop."""
+        """The statement in place of a call of a function with these values; None if it is no next pass."""
         if key != self.key or any(v.views != own.views for v, own in zip(values, self.own, strict=True)):
             return None
         self.sites.append((tuple(e for v in values for e in v.words), span))

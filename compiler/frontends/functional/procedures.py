@@ -181,7 +181,7 @@ class Body:
             self._now = outer
 
     def close(self) -> None:
-        """Clear the variables of the body: those that are computed backward by compute blocks around all that follows."""
+        """Clear the variables of the body: many of them by compute blocks around all that follows."""
         block = self._now
         left = [v for made in block.made if not made.pure for v in made.variables]
         # These variables outlive the compute blocks in which they get their values.

@@ -312,7 +312,7 @@ class Flow:
         return sorted(region for region in self._stored(ghost) if region is not None)
 
     def copied_regions(self, ghost: Mirror) -> list[Region]:
-        """The regions that a compute block stores to, and that are copied before it: as many as fit, the smallest first."""
+        """The regions that a compute block stores to, and that are copied before it: the smallest that fit."""
         copied, left = [], COPIED
         for region in sorted(self.stored_regions(ghost), key=lambda region: region[1]):
             if region[1] > left:

@@ -71,7 +71,7 @@ def clears(program: Program) -> bool:
 
 
 def disable_ghosts(program: Program, flow: Flow | None = None) -> None:
-    """Execute the uncompute blocks of the program from now on; those alone that clear regions where `flow`, which ran, has some."""
+    """Execute the uncompute blocks of the program from now on; where `flow` clears regions, only its blocks that do."""
     some = flow is not None and any(map(flow.cleared_regions, flow.ghosts))
     (_not_cleared if some else _given_up).add((tuple(program.code), program.hints))
 

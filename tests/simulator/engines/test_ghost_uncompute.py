@@ -321,8 +321,7 @@ def run_random(make: Make, first: int, count: int, hostile: float, wrong: bool =
     return met
 
 
-#: words that are pushed onto a stack at r9, which are popped by the uncompute block; `{body}` is an instruction of the
-#: body
+#: words that compute pushes onto a stack at r9, and uncompute pops; `{body}` is an instruction of the body
 PUSHED = """
         .data
 count:  .word 4
