@@ -77,7 +77,7 @@ def test_every_pass_has_a_switch() -> None:
         "tables",
         "core",
     }
-    assert {f.name for f in fields(Variant)} - chosen == {"vector_loops", "ghosts"}
+    assert {f.name for f in fields(Variant)} - chosen == {"vector_loops", "ghosts", "clears"}
 
 
 def test_a_wrong_pass_is_found(given: tuple[ModuleType, ...]) -> None:

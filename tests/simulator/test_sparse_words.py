@@ -97,9 +97,16 @@ def test_the_result_does_not_depend_on_the_memory(engine: str) -> None:
 
 
 def test_a_trap_on_a_large_memory_runs_back() -> None:
+    @rg.functional(heap=WORDS, stack=64)
+    def deep(x: fixed, n: int):
+        def some(v, k):
+            return v if k == 0 else x + some(rg.sin(v), k - 1)
+
+        return some(x, n)
+
     for engine in ("reference", "auto", "translated"):
         with pytest.raises(rg.ProgramTrap) as caught:
-            rg.run(descent(heap=WORDS, stack=64), 0.25, 60, engine=engine)
+            rg.run(deep, 0.25, 60, engine=engine)
         machine = caught.value.machine
         machine.run_back()
         assert [w for w in machine.memory if w] == machine.memory[:2]

@@ -40,7 +40,7 @@ from retrograd.simulator.semantics import Fault
 AFTER = ("store_results", "promote_to_registers", "use_memory_operands")
 DERIVED = (*TRANSFORMATIONS, "eliminate_forward_sweep", "eliminate_uncomputation")
 ENGINES = (
-    "skip_uncompute", "vector_loops", "wide_chunks", "chosen_bounds", "lanes", "if_conversion", "optimised_code"
+    "skip_uncompute", "clear_stacks", "vector_loops", "wide_chunks", "chosen_bounds", "lanes", "if_conversion", "optimised_code"
 )  # fmt: skip
 COMPILER = (*dict.fromkeys(name for name, _ in PASSES), *AFTER)
 SWITCHES = (*COMPILER, *DERIVED, *ENGINES)
@@ -102,6 +102,9 @@ def check_module(
 def engine_switches(off: set[str]) -> Iterator[int]:
     """These transformations of the engines on and off; gives LLVM's level."""
     lanes = 1 if "lanes" in off else 4
+    no_clears = [
+        patch(f"retrograd.simulator.engines.{name}.clears", lambda program: False) for name in ("native", "machines")
+    ]
     no_ghosts = [patch(f"retrograd.simulator.engines.{name}.ghosts_of", lambda program: None) for name in _GHOSTS]
     chosen = [
         patch.object(jit_compiler(), "lanes", lanes),
@@ -115,6 +118,7 @@ def engine_switches(off: set[str]) -> Iterator[int]:
         patch("retrograd.simulator.engines.llvm.jit.write", lambda key, code: None),
         patch("retrograd.simulator.engines.llvm.jit.read", lambda key: None),
         *(no_ghosts if "skip_uncompute" in off else ()),
+        *(no_clears if "clear_stacks" in off else ()),
     ]
     for one in chosen:
         one.start()

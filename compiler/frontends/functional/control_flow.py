@@ -18,7 +18,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, NoReturn, Protocol
 
 from retrograd.compiler.frontends.functional import core
 from retrograd.compiler.frontends.functional.types import (
@@ -36,10 +36,32 @@ from retrograd.compiler.frontends.functional.types import (
 from retrograd.compiler.ir.expressions import const
 from retrograd.compiler.ir.statements import Kind
 
-if TYPE_CHECKING:
-    from retrograd.compiler.frontends.functional.expressions import ExpressionReader
-
 Scope = dict[str, core.Binding]
+
+
+class Expressions(Protocol):
+    """The reader of expressions (expressions.py)."""
+
+    def at(self, node: ast.AST) -> core.Place: ...
+
+    def fail(self, code: str, message: str, at: ast.AST, hint: str | None = None) -> NoReturn: ...
+
+    def known(self, node: ast.expr, scope: Scope) -> Any: ...
+
+    def constant(self, e: core.Core) -> core.Core: ...
+
+    def expression(self, node: ast.expr, scope: Scope) -> core.Core: ...
+
+    def test(self, node: ast.expr, scope: Scope) -> core.Core: ...
+
+    def chosen(
+        self, test: core.Core, x: Callable[[], core.Core], y: Callable[[], core.Core], at: ast.AST
+    ) -> core.Core: ...
+
+    def bound(
+        self, target: ast.expr, value: core.Core, body: Callable[[Scope], core.Core], scope: Scope, at: ast.AST
+    ) -> core.Core: ...
+
 
 # -----------------------------------------------------------------------------
 # The paths through statements: which of them return, and the names that they assign.
@@ -209,7 +231,7 @@ class Source:
     advanced: Callable[[Step, Callable[[], core.Core]], core.Core]
 
 
-def source(reader: ExpressionReader, node: ast.expr, scope: Scope) -> Source:
+def source(reader: Expressions, node: ast.expr, scope: Scope) -> Source:
     """What `for … in node` goes over. Raises CompileError."""
     at = reader.at(node)
     match node:
@@ -250,7 +272,7 @@ def source(reader: ExpressionReader, node: ast.expr, scope: Scope) -> Source:
     return Source([], [(whole, core.Primitive(Cursor(), (reader.expression(node, scope),), at))], advanced)
 
 
-def _range(reader: ExpressionReader, args: Sequence[ast.expr], node: ast.expr, scope: Scope) -> Source:
+def _range(reader: Expressions, args: Sequence[ast.expr], node: ast.expr, scope: Scope) -> Source:
     """i = start, start + step, … as long as i < stop, or i > stop for a negative step."""
     at = reader.at(node)
     given = [core.Primitive(Whole(), (reader.expression(a, scope),), reader.at(a)) for a in args]
@@ -337,7 +359,7 @@ def recursion(
     return made
 
 
-def comprehended(reader: ExpressionReader, node: ast.ListComp | ast.GeneratorExp, scope: Scope) -> core.Core:
+def comprehended(reader: Expressions, node: ast.ListComp | ast.GeneratorExp, scope: Scope) -> core.Core:
     """The list of a comprehension; the sum of a generator expression."""
     at = reader.at(node)
     adds = isinstance(node, ast.GeneratorExp)
@@ -374,7 +396,7 @@ def comprehended(reader: ExpressionReader, node: ast.ListComp | ast.GeneratorExp
     return level(0, scope, start, (lambda x: x) if adds else lambda: core.Build(None, (), at))
 
 
-def plain_sum(node: ast.GeneratorExp, reader: ExpressionReader, scope: Scope) -> bool:
+def plain_sum(node: ast.GeneratorExp, reader: Expressions, scope: Scope) -> bool:
     """Whether a sum goes over ranges with a step of one, which a `core.Total` adds up."""
     return all(
         isinstance(g.target, ast.Name)

@@ -658,3 +658,12 @@ def test_every_option_of_run_is_tried(cli: Cli) -> None:
     )
     assert parser() is not None
     assert {o for o in options if f'"{o}' not in own and o not in ("--help", "--include")} == set()
+
+
+def test_numbers_that_a_program_reads(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "reads.vlad").write_text("(* (read-real) (read-real))\n")
+    (tmp_path / "numbers").write_text("1.5 4\n")
+    code, out, _ = cli("run", str(tmp_path / "reads.vlad"), "--input", str(tmp_path / "numbers"))
+    assert (code, out.splitlines()[0]) == (OK, "6")
+    code, _, err = cli("run", str(tmp_path / "reads.vlad"), "--input", str(tmp_path / "none"))
+    assert (code, "RG0501" in err) == (BAD_INPUT, True)

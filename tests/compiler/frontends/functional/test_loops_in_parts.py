@@ -110,9 +110,9 @@ def test_words_grow_with_the_root_of_the_passes() -> None:
 
     large = orbit.with_options(heap=1 << 14, stack=1 << 14)
     in_parts = large.with_options(parts="turn")
-    assert words(large, 1024) / words(large, 256) == pytest.approx(4, rel=0.1)
-    assert words(in_parts, 1024) / words(in_parts, 256) == pytest.approx(2, rel=0.15)
-    assert words(in_parts, 1024) < words(large, 1024) / 5
+    assert words(large, 4096) / words(large, 1024) == pytest.approx(4, rel=0.1)
+    assert words(in_parts, 4096) / words(in_parts, 1024) == pytest.approx(2, rel=0.15)
+    assert words(in_parts, 4096) < words(large, 4096) / 5
 
 
 def test_a_name_that_is_no_loop_is_refused() -> None:
@@ -125,11 +125,11 @@ def test_a_name_that_is_no_loop_is_refused() -> None:
 
 def test_advice_finds_loops() -> None:
     """Within fewer words than all ways to forget calls need."""
-    advice = rg.advise(orbit, 0.5, 200, memory=300)
+    advice = rg.advise(orbit, 0.5, 400, memory=300)
     assert advice.fits
     assert advice.chosen.parts == {"turn"}
     assert "turn, in parts" in str(advice)
-    assert advice.advised(0.5, 200) == orbit(0.5, 200)
+    assert advice.advised(0.5, 400) == orbit(0.5, 400)
     assert advice.as_dict()["chosen"]["parts"] == ["turn"]
 
 
@@ -145,7 +145,7 @@ EXPRESSIONS = {
 }
 
 #: words that are too few for the loops as they are
-SHORT = {"value": 512, "forward": 1024, "in the heap": 2048, "beside a list": 512, "descent": 512}
+SHORT = {"value": 256, "forward": 1024, "in the heap": 2048, "beside a list": 512, "descent": 256}
 
 
 @pytest.mark.parametrize("name", EXPRESSIONS)

@@ -142,7 +142,7 @@ def test_a_memory_budget_of_the_command(tmp_path: Path, capsys: pytest.CaptureFi
     path = tmp_path / "loop.vlad"
     path.write_text("(let loop ((x 1) (n 300)) (if (zero? n) x (loop (* .5 (sin x)) (- n 1))))\n")
     steps = []
-    for more in ([], ["--memory-budget", "400"]):
+    for more in ([], ["--memory-budget", "200"]):
         assert main(["run", str(path), "--json", *more]) == 0
         steps.append(json.loads(capsys.readouterr().out)["steps"])
     assert steps[1] > 1.8 * steps[0]
