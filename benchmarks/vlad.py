@@ -440,7 +440,7 @@ python -m retrograd.benchmarks.vlad docs       # this page and its figures anew:
 - **Steps.** Of ascent or descent, as in STALINGRAD's own files. The descents of particle and saddle stop by their own rule, when a step or a gradient is
   shorter than 1e-5; those files repeat them 1,000 times to measure them, and a row here is one run.
 - **In parts.** The run needs more than {words} words for history, and as many for recursion. So its outermost loop runs [in parts](functional.md#memory),
-  which takes twice the instructions.
+  which takes two to five times the instructions.
 
 {date}, {processor}, {system}, Python {python}, {compiler}. Compare times within a row: the machine had other work.
 """

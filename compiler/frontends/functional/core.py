@@ -499,7 +499,10 @@ def scalar_operation(
     a: Arithmetic, e: Operation, values: Sequence[Value], constants: Constants | None = None
 ) -> Scalar:
     """The operation on scalars. `constants`: those of the program, if it is lowered. Raises CompileError."""
-    found = guarded(e.at, lambda: Scalar(a.expression(operated(a, e.op, values))), constants)
+    # What is refused about a number that no int holds is the number.
+    large = (x.at for x in e.args if isinstance(x, Number) and isinstance(x.value, int) and abs(x.value) >= a.w.sign)
+    at = next(large, e.at)
+    found = guarded(at, lambda: Scalar(a.expression(operated(a, e.op, values))), constants)
     assert isinstance(found, Scalar)
     return found
 

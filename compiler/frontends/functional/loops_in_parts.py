@@ -9,7 +9,7 @@
 
 The k-th part has k passes, so m parts have m²/2: the number of passes need not be known. n passes leave √2n states, and
 the history of √2n passes at most is there at a time. Each pass is computed and uncomputed, so the run takes twice the
-instructions. `last` gives the value of a state that needs no further pass, so its call of itself is never reached.
+instructions, and five times those of a pass of one line, with the counting. `last` gives the value of a state that needs no further pass, so its call of itself is never reached.
 Trap: the states of a loop have one type. A recursion over a list of known length, each of whose calls has a type of its
 own, is no loop.
 Source: C. H. Bennett, Time/Space Trade-offs for Reversible Computation, SIAM J. Comput. 18, 1989.

@@ -29,10 +29,10 @@ from math import prod
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
-import numpy as np
 from retrograd.isa.diagnostics import DeviceError, Diagnostic
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import DTypeLike
 
 #: (major, minor)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from retrograd.compiler.frontends.functional import core
-from retrograd.compiler.frontends.functional.control_flow import Cursor, Whole
+from retrograd.compiler.frontends.functional.control_flow import Cursor, IsVector, Whole
 from retrograd.compiler.frontends.python.captures import Captures
 
 Env = Mapping[core.Binding, Any]
@@ -105,6 +105,8 @@ class Interpreter:
                 raise AssertionError(message)
             case core.Primitive(Cursor() | Whole(), (given,)):
                 return self.value(given, env)
+            case core.Primitive(IsVector()):
+                return False
             case core.Structural() | core.Primitive():
                 raise TypeError("no expression of a source text")
 

@@ -179,7 +179,8 @@ def test_encoding_is_a_bijection() -> None:
             (random_tree(draw, 4), [draw.random() < 0.5 for _ in range(draw.randint(0, 3))])
             for _ in range(draw.randint(0, 3))
         ]
-        numbers, integers, form = encoding.encoded(value, "x")
+        numbers, integers, form, uints = encoding.encoded(value, "x")
+        assert uints == ()
         assert encoding.decoded(numbers, integers) == value
         assert encoding.form_of(integers) == form
         for changed in ([*integers, 1], integers[:-1], [0, *integers[1:]]):

@@ -258,11 +258,6 @@ def escaping_function(x: fixed):
     return lambda y: x + y
 
 
-@rg.functional
-def by_an_array(xs: rg.Array[fixed, "n"]):
-    return rg.grad(lambda a: a[0] * a[0])(xs)[0]
-
-
 @pytest.mark.parametrize(
     ("f", "args", "code", "reason", "line"),
     [
@@ -276,7 +271,6 @@ def by_an_array(xs: rg.Array[fixed, "n"]):
         (omega, (1.0,), "RG0719", "calls itself on every path", "(lambda f: f(f))(lambda f: f(f))"),
         (escaping_list, (1.0,), "RG0703", "gives a list[function]", "def escaping_list"),
         (escaping_function, (1.0,), "RG0703", "gives a function", "def escaping_function"),
-        (by_an_array, ([1.0, 2.0],), "RG0715", "a derivative by an Array", "rg.grad(lambda a: a[0] * a[0])(xs)"),
     ],
 )  # fmt: skip
 def test_refusals(f: Any, args: tuple[Any, ...], code: str, reason: str, line: str) -> None:

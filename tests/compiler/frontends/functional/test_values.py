@@ -317,7 +317,7 @@ def branching(x: rg.fixed, n: int):
     return go(n, x)
 
 
-@rg.functional(stack=1 << 20)
+@rg.functional(stack=1 << 20, heap=1 << 20)
 def chain(x: rg.fixed, n: int):
     def go(k, v):
         return v if k == 0 else go(k - 1, rg.sin(v) + x)
