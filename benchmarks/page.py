@@ -78,7 +78,7 @@ def ratios(problem: dict[str, Any]) -> dict[str, float]:
             if s["status"] == "timed":
                 by.setdefault(task["what"], {})[s["system"]] = s["minimum"]
     for what in ("gradient", "jacobian"):
-        if what in by:
+        if what in by and "value" in by:
             return {name: t / by["value"][name] for name, t in by[what].items() if name in by["value"]}
     return {}
 

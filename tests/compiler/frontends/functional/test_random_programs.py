@@ -245,9 +245,9 @@ class Generator:
             self.loop(1, within, "        ") if self.random.random() < 0.5 else ""
         )
         scope |= {"again": "function", "even": "function", "looped": "function"}
-        last = f"    return {self.number(3, scope)}"
+        last = f"    return {self.number(3, scope)} + 0.0"
         if self.random.random() < 0.3:
-            last = f"    with forget():\n        z = {self.number(2, scope)}\n    return {self.number(2, {**scope, 'z': 'number'})}"
+            last = f"    with forget():\n        z = {self.number(2, scope)}\n    return {self.number(2, {**scope, 'z': 'number'})} + 0.0"
         return f"""
 @functional
 def {name}(x: fixed, y: fixed):
