@@ -149,7 +149,8 @@ class Generator:
                 )
                 kept = pick(["", f" if {v} < {self.number(0, scope)} + 0.25", f" for {w} in ({v}, 0.5)"])
                 names = {v: "number", w: "number"} if w in over + kept else {v: "number"}
-                return f"sum([{self.number(inner, {**scope, **names})} {over}{kept}])"
+                # A sum of no items is an int, by which there is no derivative.
+                return f"(sum([{self.number(inner, {**scope, **names})} {over}{kept}]) + 0.0)"
             case _:
                 return f"fold({self.function(inner, scope)}, {self.number(inner, scope)}, {self.items(inner, scope)})"
 
