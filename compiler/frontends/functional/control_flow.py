@@ -108,6 +108,7 @@ def stored(body: Sequence[ast.stmt]) -> list[str]:
     found = {
         n.id for n in within(body) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store) and id(n) not in hidden
     }
+    found |= {n.name for n in within(body) if isinstance(n, ast.MatchAs | ast.MatchStar) and n.name is not None}
     return sorted(found | {n.name for n in within(body) if isinstance(n, ast.FunctionDef)})
 
 
@@ -240,10 +241,7 @@ def source(reader: Expressions, node: ast.expr, scope: Scope) -> Source:
         case ast.Call(func=f, args=[ast.Call(func=g, args=args, keywords=[])], keywords=[]) if (
             reader.known(f, scope) is reversed and reader.known(g, scope) is range and 1 <= len(args) <= 2
         ):
-            start, stop = [ast.copy_location(ast.Constant(0), node), *args][-2:]
-            one = ast.copy_location(ast.Constant(1), node)
-            ends: list[ast.expr] = [ast.copy_location(ast.BinOp(x, ast.Sub(), one), x) for x in (stop, start)]
-            return _range(reader, [*ends, ast.copy_location(ast.Constant(-1), node)], node, scope)
+            return _range(reader, args, node, scope, backward=True)
         case ast.Call(func=f, args=[inside, *first], keywords=[]) if (
             reader.known(f, scope) is enumerate and len(first) < 2
         ):
@@ -272,31 +270,62 @@ def source(reader: Expressions, node: ast.expr, scope: Scope) -> Source:
     return Source([], [(whole, core.Primitive(Cursor(), (reader.expression(node, scope),), at))], advanced)
 
 
-def _range(reader: Expressions, args: Sequence[ast.expr], node: ast.expr, scope: Scope) -> Source:
-    """i = start, start + step, … as long as i < stop, or i > stop for a negative step."""
+def _range(
+    reader: Expressions, args: Sequence[ast.expr], node: ast.expr, scope: Scope, backward: bool = False
+) -> Source:
+    """start, start + step, … below stop, or above it for a negative step; `backward`: from stop − 1 down to start.
+
+    With a step of 1 or −1, i is the variable, and i + step is a word wherever another pass follows. Otherwise passes are
+    counted: start + k step for k = 0, 1, …, so that no word beyond the last item is made. Of n below m there are
+
+        ⌊(m − 1 − n) / s⌋ + 1  =  ⌊(m − 1) / s⌋ − ⌊n / s⌋ + 1, less 1 if (m − 1) mod s < n mod s
+
+    items: 2^(W−1) of them at most.
+    """
     at = reader.at(node)
-    given = [core.Primitive(Whole(), (reader.expression(a, scope),), reader.at(a)) for a in args]
+    given: list[core.Core] = [core.Primitive(Whole(), (reader.expression(a, scope),), reader.at(a)) for a in args]
     step: Any = 1
     if len(args) == 3:
-        number = reader.constant(given.pop().args[0])
+        number = reader.constant(reader.expression(args[2], scope))
         step = number.value if isinstance(number, core.Number) else None
         if not isinstance(step, int) or step == 0:
             found = "0" if step == 0 else "not a whole number that is known"
             hint = "Write a number for the step, or a `while` loop."
             reader.fail("RG0729", f"the step of this range is {found}", args[2], hint)
     held: list[tuple[core.Binding, core.Core]] = []
-    last: core.Core = given[-1]
-    if not isinstance(reader.constant(given[-1].args[0]), core.Number):
-        stop = core.Binding("stop", at)
-        held, last = [(stop, last)], core.Ref(stop, at)
+
+    def once(name: str, value: core.Core) -> core.Core:
+        held.append((core.Binding(name, at), value))
+        return core.Ref(held[-1][0], at)
+
+    def operation(op: str, x: core.Core, y: core.Core | int) -> core.Core:
+        return core.Operation(op, (x, core.Number(y, at) if isinstance(y, int) else y), at)
+
+    start = once("start", given[0]) if len(args) > 1 else core.Number(0, at)
+    stop = once("stop", given[min(1, len(args) - 1)])
     i = core.Binding("i", at)
     own = core.Ref(i, at)
-    test = core.Operation("<" if step > 0 else ">", (own, last), at)
-    after = core.Operation("+", (own, core.Number(step, at)), at)
+    if abs(step) == 1:
+        item = operation("+", operation("-", operation("-", stop, own), 1), start) if backward else own
+        test = operation("<" if step > 0 else ">", own, stop)
+        after = operation("+", own, step)
+        return Source(held, [(i, start)], lambda then, done: core.Conditional(test, then(item, (after,)), done(), at))
+    size = abs(step)
+    low, high = (start, operation("-", stop, 1)) if step > 0 else (operation("+", stop, 1), start)
+    apart = operation("-", operation("//", high, size), operation("//", low, size))
+    less = core.Conditional(
+        operation("<", operation("%", high, size), operation("%", low, size)),
+        core.Number(0, at),
+        core.Number(1, at),
+        at,
+    )
+    some = operation("<", start, stop) if step > 0 else operation(">", start, stop)
+    count = once("count", core.Conditional(some, operation("+", apart, less), core.Number(0, at), at))
+    item = operation("+", start, operation("*", own, step))
+    # Words differ where a count of 2^(W−1), for a step of 2, is no int.
+    test, after = operation("!=", own, count), operation("+", own, 1)
     return Source(
-        held,
-        [(i, given[0] if len(args) > 1 else core.Number(0, at))],
-        lambda then, done: core.Conditional(test, then(own, (after,)), done(), at),
+        held, [(i, core.Number(0, at))], lambda then, done: core.Conditional(test, then(item, (after,)), done(), at)
     )
 
 

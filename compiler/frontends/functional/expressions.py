@@ -78,8 +78,8 @@ class ExpressionReader:
         self._captures = captures
         self._errors = Errors(function.source)
         self._operators, self._conversions = operators, conversions
-        #: names that loops alone assign
-        self.in_loops: set[str] = set()
+        #: names that the function, or one around it, assigns: none of them is looked up around the function, as in Python
+        self.assigned: frozenset[str] = frozenset()
         #: names of constants in the function that is read: a function inside captures them as values, by which it has
         #: derivatives
         self._constants: dict[core.Binding, core.Number] = {}
@@ -132,7 +132,7 @@ class ExpressionReader:
             case ast.Name():
                 return self.name(node, scope)
             case ast.Attribute(value=value, attr=name):
-                found = None if _is_local(value, scope) else self.function.found(node)
+                found = None if self._is_local(value, scope) else self.function.found(node)
                 return self._global(found, node) if found is not None else self._field(value, name, scope, node)
             case ast.BinOp(left=x, op=op, right=y) if type(op) in BINARY:
                 return self.operation(BINARY[type(op)], (self.expression(x, scope), self.expression(y, scope)), node)
@@ -250,12 +250,12 @@ class ExpressionReader:
                 # A whole number is a word of the type of its place: of an int, or of a uint.
                 return core.Number(known.value, self.at(node))
             return core.Ref(scope[node.id], self.at(node))
+        if node.id in self.assigned:
+            hint = f"Give `{node.id}` a value in front of the branch or the loop: a loop may run no time."
+            self.fail("RG0702", f"`{node.id}` has no value on some path to here", node, hint)
         try:
             found = self.function.lookup(node.id, self._captures)
         except KeyError:
-            if node.id in self.in_loops:
-                hint = f"Give `{node.id}` a value in front of the loop, which may run no time."
-                self.fail("RG0702", f"`{node.id}` has a value inside a loop only", node, hint)
             names = [*scope, *self.function.names()]
             self.fail("RG0702", f"`{node.id}` is not defined", node, nearest(node.id, names))
         return self._global(found, node)
@@ -311,7 +311,7 @@ class ExpressionReader:
         return self._conversions.get(_identity(found))
 
     def _field(self, value: ast.expr, name: str, scope: Scope, at: ast.AST) -> core.Core:
-        around = None if _is_local(value, scope) else self.found(value)
+        around = None if self._is_local(value, scope) else self.found(value)
         if around is not None and not isinstance(around, np.ndarray):
             hint = nearest(name, [n for n in dir(around) if not n.startswith("_")])
             self.fail("RG0702", f"`{shortened(value)}` has no `{name}`", at, hint)
@@ -382,7 +382,7 @@ class ExpressionReader:
 
     def _is_computed(self, node: ast.expr, scope: Scope) -> bool:
         """Whether an expression is no module, class or function from around the function."""
-        if not isinstance(node, ast.Name | ast.Attribute) or _is_local(node, scope):
+        if not isinstance(node, ast.Name | ast.Attribute) or self._is_local(node, scope):
             return True
         return isinstance(self.found(node), np.ndarray)
 
@@ -460,9 +460,17 @@ class ExpressionReader:
 
     def known(self, node: ast.expr, scope: Scope) -> Any:
         """The value of an expression from around the function; None for a name of the function."""
-        return None if _is_local(node, scope) else self.found(node)
+        return None if self._is_local(node, scope) else self.found(node)
+
+    def _is_local(self, node: ast.expr, scope: Scope) -> bool:
+        """Whether an expression begins with a name of the function."""
+        while isinstance(node, ast.Attribute):
+            node = node.value
+        return isinstance(node, ast.Name) and (node.id in scope or node.id in self.assigned)
 
     def found(self, node: ast.expr) -> Any:
+        if self._is_local(node, {}):
+            return None
         try:
             return (
                 self.function.lookup(node.id, self._captures)
@@ -560,13 +568,6 @@ class ExpressionReader:
         for binding, value in reversed(made):
             result = core.Let(binding, value, result, self.at(at))
         return result
-
-
-def _is_local(node: ast.expr, scope: Scope) -> bool:
-    """Whether an expression begins with a name of the function."""
-    while isinstance(node, ast.Attribute):
-        node = node.value
-    return isinstance(node, ast.Name) and node.id in scope
 
 
 def _terms(node: ast.expr) -> list[ast.expr]:

@@ -74,9 +74,11 @@ class Reader:
         params, inner = self._expressions.parameters(name, args, at, scope)
         declared = *self._expressions.declared_types(args), self._expressions.declared_type(returns)
         outer, self._loops = self._loops, []
+        around = self._expressions.assigned
+        self._expressions.assigned |= set(stored(body))
         with self._expressions.inside():
             made = self._block(body, inner, at)
-        self._loops = outer
+        self._loops, self._expressions.assigned = outer, around
         if declared[-1] is not None and is_unsigned(declared[-1]):
             made = core.Cast(made, declared[-1], made.at)
         return core.Lambda(name, params, made, self.at(at), declared=declared if any(declared) else ())
@@ -177,7 +179,6 @@ class Reader:
         at = self.at(node)
         names = [n for n in stored([node]) if n in scope]
         variables = {n: core.Binding(n, at) for n in names}
-        others = set(stored([node])) - scope.keys()
         gives_value = any(isinstance(n, ast.Return) for n in within(node.body))
         behind = core.Binding("after", at)
 
@@ -207,7 +208,6 @@ class Reader:
         over = source(self._expressions, node.iter, scope) if isinstance(node, ast.For) else None
         carried = [(variables[n], core.Ref(scope[n], at)) for n in names]
         made = recursion(over, carried, body, lambda: left(scope | variables), at)
-        self._expressions.in_loops |= others
         if gives_value:
             parameters = {n: core.Binding(n, at) for n in names}
             f = core.Lambda("after", tuple(parameters.values()), self._block(rest, scope | parameters, node), at)
