@@ -216,6 +216,8 @@ def driver_version() -> Version | None:
 
 def address_of_array(array: Any) -> int:
     """The address of a device array, or of pinned memory of the host, which a device reads and writes at the same address."""
+    import numpy as np
+
     if simulated() or isinstance(array, np.ndarray):
         return int(array.ctypes.data)
     return int(array.__cuda_array_interface__["data"][0] or 0)
@@ -277,6 +279,8 @@ def compiled_by_numba(
 
 def memory_access(**types: DTypeLike) -> dict[str, Callable[..., Any]]:
     """`load_NAME(address)` and `store_NAME(address, value)` for functions of numba.cuda: an element of a type at an address of the device."""
+    import numpy as np
+
     out: dict[str, Callable[..., Any]] = {}
     for name, kind in types.items():
         out[f"load_{name}"], out[f"store_{name}"] = (_host_access if simulated() else _device_access)(np.dtype(kind))
@@ -285,6 +289,8 @@ def memory_access(**types: DTypeLike) -> dict[str, Callable[..., Any]]:
 
 def _host_access(dtype: np.dtype[Any]) -> tuple[Callable[..., Any], Callable[..., Any]]:
     """Under the simulator, where the memory of a device is the host's."""
+    import numpy as np
+
     cell: Any = np.ctypeslib.as_ctypes_type(dtype)
 
     def store(address: Any, value: Any) -> None:
@@ -342,6 +348,7 @@ def array_of_interface(lender: Any, where: Device, shape: tuple[int, ...], dtype
         if not simulated():
             return cuda.as_cuda_array(lender)
         # The memory of a simulated device is the host's.
+        import numpy as np
         from numba.cuda.simulator.cudadrv.devicearray import FakeCUDAArray
 
         address, size = int(lender.__cuda_array_interface__["data"][0] or 0), prod(shape) * dtype.itemsize
