@@ -316,6 +316,7 @@ def test_traps(tmp_path: Path) -> None:
         ("fib.ja", {}),
         (f"{EXAMPLES / 'bessel.py'}:bessel", {"args": ["0.0", "2.5"], "loss": "out"}),
     ],
+    ids=["vlad", "janus", "python"],
 )
 def test_programs_of_every_front_end(program: str, more: dict[str, object], tmp_path: Path) -> None:
     (tmp_path / "fib.ja").write_text(FIB)
