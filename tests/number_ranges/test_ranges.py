@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import math
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 from retrograd.isa.diagnostics import CompileError, InputError
 
 import retrograd as rg
-from retrograd import Array, fixed, library, reversible
+from retrograd import Array, fixed, library, lognum, reversible
 from retrograd.cli.main import main
 from retrograd.observe._session import Session
 from retrograd.runtime._binding import bind
@@ -230,6 +231,27 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert found["fits"] == "Q6.58"
     assert main(["ranges", f"{file}:f", "0", "3", "--max-steps", "2"]) == 4
     assert main(["ranges", str(file)]) == 2
+
+
+@reversible
+def square(z: lognum, x: lognum) -> None:
+    z *= x * x
+
+
+@pytest.mark.parametrize("width", [8, 16, 32, 64])
+@pytest.mark.parametrize("x", [1.5, 128.0, 0.01, 2.0**-7.9, 1e9])
+def test_the_finest_format_that_holds_logarithms(x: float, width: int) -> None:
+    """With one place more the logarithm wraps, and with room for a bit the format is as fine or coarser."""
+    found = rg.ranges(square, 1.0, x)
+    holds = found.fits(width, margin=0)
+
+    def error(w: rg.Format) -> float:
+        return abs(math.log2(rg.run(square, 1.0, x, format=w).values.z) - 2 * math.log2(x))
+
+    assert error(holds) <= 2 * 2.0**-holds.frac + 1e-13
+    if holds.frac < width - 1:
+        assert error(rg.Format(width, holds.frac + 1)) > 1
+    assert found.fits(width).frac <= holds.frac
 
 
 @reversible
