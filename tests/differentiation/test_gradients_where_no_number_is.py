@@ -87,6 +87,22 @@ def test_other_errors_are_raised() -> None:
         rg.value_and_grad(valley, "x", traps="nan")  # type: ignore[arg-type]
 
 
+def test_an_error_names_the_option() -> None:
+    """Where it helps: not of a check that fails, nor of a gradient without a value, nor where the option is given."""
+    found = {}
+    for name, call in {
+        "overflow": lambda: rg.value_and_grad(valley, "x")(0.0, [50.0, 1.0]),
+        "check": lambda: rg.value_and_grad(checked, "x")(0.0, 3.0),
+        "gradient": lambda: rg.grad(valley, "x")(0.0, [50.0, 1.0]),
+        "given": lambda: rg.value_and_grad(checked, "x", traps="inf")(0.0, 3.0),
+    }.items():
+        with pytest.raises(rg.ProgramTrap) as trap:
+            call()
+        found[name] = getattr(trap.value, "__notes__", [])
+    assert len(found.pop("overflow")) == 1
+    assert found == {"check": [], "gradient": [], "given": []}
+
+
 def test_the_option_stays_in_batches_and_pickles() -> None:
     g = rg.value_and_grad(valley, "x", traps="inf")
     xs = np.array([[0.5, 1.0], [50.0, 1.0], [-1.0, 0.0]])

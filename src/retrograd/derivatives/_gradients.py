@@ -608,7 +608,14 @@ class LossFunction(Derived):
 
     def differentiated(self, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         """The gradient at these arguments."""
-        return gradient_at(self.request, args, {**keywords, **self.zeros} if self.zeros else keywords)
+        try:
+            return gradient_at(self.request, args, {**keywords, **self.zeros} if self.zeros else keywords)
+        except RetrogradError as error:
+            if not self.infinite and self.request.value and error.code in _NO_NUMBER:
+                error.add_note(
+                    'For an optimiser: `rg.value_and_grad(…, traps="inf")` gives an infinite loss at such a point.'
+                )
+            raise
 
     def differentiated_or_infinite(self, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         """The same, or (∞, NaN): see `value_and_grad`."""
