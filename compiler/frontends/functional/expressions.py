@@ -32,9 +32,9 @@ from retrograd.compiler.frontends.functional.types import (
 )
 from retrograd.compiler.frontends.python.calls import REDUCTIONS
 from retrograd.compiler.frontends.python.captures import Captures
-from retrograd.compiler.frontends.python.expressions import ALTERNATIVES
+from retrograd.compiler.frontends.python.expressions import ALTERNATIVES, NAMES_OF_WRITTEN, WRITTEN, of_math
 from retrograd.compiler.frontends.python.source import Errors, SourceFunction, shortened
-from retrograd.compiler.language.intrinsics import EXPRESSION, FOREIGN, Intrinsic, arity_of
+from retrograd.compiler.language.intrinsics import EXPRESSION, FOREIGN, Intrinsic, arity_of, library_function
 from retrograd.compiler.language.types import scalar_of
 from retrograd.compiler.language.values import Constant
 from retrograd.isa.diagnostics import CompileError, nearest
@@ -58,7 +58,13 @@ _INSTEAD: dict[type[ast.AST], str] = {
     ast.NamedExpr: "Write `x = …` in front.",
 }
 #: functions of Python on scalars
-_BUILTIN = {abs: "abs", min: "min", max: "max", int: "int", float: "fixed", bool: "bool"}
+_BUILTIN = {abs: "abs", min: "min", max: "max", int: "int", float: "fixed", bool: "bool", round: "round"}
+
+
+class _Known(ast.expr):
+    """A value in place of the name that gives it."""
+
+    value: Any
 
 
 class ExpressionReader:
@@ -262,6 +268,7 @@ class ExpressionReader:
 
     def _global(self, found: Any, node: ast.expr) -> core.Core:
         """The core of a value from around the function."""
+        found = library_function(of_math(found)) or found
         if isinstance(found, bool | int | float):
             return core.Number(found, self.at(node))
         if isinstance(found, np.generic) and isinstance(found.item(), bool | int | float):
@@ -291,6 +298,9 @@ class ExpressionReader:
         name = self._function_name(found)
         if name is not None:
             return self._as_function(name, arity_of(name), lambda args: core.Operation(name, args, self.at(node)), node)
+        written = self._written(found, node)
+        if written is not None:
+            return written
         hint = "Use numbers, tuples of numbers, data classes, `rg` functions, and functions with `@rg.functional`."
         self.fail("RG0703", f"`{shortened(node)}` has no meaning in a functional function", node, hint)
 
@@ -309,6 +319,32 @@ class ExpressionReader:
         if isinstance(known, Intrinsic) and known.role == EXPRESSION:
             return known.operation
         return self._conversions.get(_identity(found))
+
+    def _written(self, found: Any, node: ast.expr) -> core.Lambda | None:
+        """The function that has the values of a function of Python or NumPy: see `WRITTEN`."""
+        try:
+            text = WRITTEN.get(found)
+        except TypeError:  # an object without a hash
+            return None
+        if text is None:
+            return None
+        template = ast.parse(text, mode="eval").body
+        names = sorted({n.id for n in ast.walk(template) if isinstance(n, ast.Name)} & {"x", "y", "z"})
+
+        class Resolved(ast.NodeTransformer):
+            def visit_Name(self, name: ast.Name) -> ast.AST:
+                if name.id in names:
+                    return name
+                known = _Known()
+                known.value = NAMES_OF_WRITTEN[name.id]
+                return known
+
+        body = Resolved().visit(template)
+        for part in ast.walk(body):
+            ast.copy_location(part, node)
+        params = tuple(core.Binding(name, self.at(node)) for name in names)
+        scope = {b.name: b for b in params}
+        return core.Lambda(shortened(node), params, self.expression(body, scope), self.at(node))
 
     def _field(self, value: ast.expr, name: str, scope: Scope, at: ast.AST) -> core.Core:
         around = None if self._is_local(value, scope) else self.found(value)
@@ -435,6 +471,9 @@ class ExpressionReader:
             name = self._function_name(found)
             if name is not None:
                 return self._operation(name, args, node)
+            written = self._written(found, node.func)
+            if written is not None and len(args) == len(written.params):
+                return core.Apply(written, args, self.at(node))
             alternative = ALTERNATIVES.get(getattr(found, "__name__", ""))
             if (
                 alternative is not None
@@ -469,16 +508,19 @@ class ExpressionReader:
         return isinstance(node, ast.Name) and (node.id in scope or node.id in self.assigned)
 
     def found(self, node: ast.expr) -> Any:
+        if isinstance(node, _Known):
+            return node.value
         if self._is_local(node, {}):
             return None
         try:
-            return (
+            value = (
                 self.function.lookup(node.id, self._captures)
                 if isinstance(node, ast.Name)
                 else self.function.found(node)
             )
         except KeyError:
             return None
+        return library_function(of_math(value)) or value
 
     def _operation(self, name: str, args: tuple[core.Core, ...], at: ast.AST) -> core.Core:
         if name in ("min", "max") and len(args) > 2:

@@ -251,7 +251,7 @@ WRITTEN: dict[Callable[..., Any], str] = {
     math.copysign: "abs(fixed(x)) if y >= 0 else -abs(fixed(x))", math.fmod: f"{_REMAINDER} if x >= 0 else -{_REMAINDER}",
     math.degrees: f"fixed(x) * {180 / math.pi!r}", math.radians: f"fixed(x) * {math.pi / 180!r}", builtins.pow: "x ** y",
     np.abs: "abs(x)", np.fabs: "abs(fixed(x))", np.negative: "-x", np.square: "x * x", np.sign: "(x > 0) - (x < 0)",
-    np.floor: "fixed(floor(x))", np.ceil: "fixed(-floor(-x))", np.trunc: f"fixed({_WHOLE})", np.rint: "fixed(round(x))",
+    np.floor: "fixed(floor(x))", np.ceil: "fixed(-floor(-x))", np.trunc: "fixed(select(x >= 0, floor(x), -floor(-x)))", np.rint: "fixed(round(x))",
     np.maximum: "max(x, y)", np.minimum: "min(x, y)", np.clip: "min(max(x, y), z)", np.where: "select(x, y, z)",
     np.add: "x + y", np.subtract: "x - y", np.multiply: "x * y", np.divide: "x / y", np.power: "x ** y", np.mod: "x % y", np.floor_divide: "x // y",
     np.dot: "x @ y", np.matmul: "x @ y", np.vdot: "x @ y",
@@ -306,8 +306,8 @@ ALTERNATIVES: dict[str, str] = {
 # A function of constants alone is called by Python itself.
 
 COMPLEX_FUNCTIONS = "Operators and functions such as `rg.exp` take complex numbers."
-#: the names of templates, besides their arguments x, y, z
-_NAMES: dict[str, Any] = {
+#: the names of `WRITTEN`, besides their arguments x, y, z
+NAMES_OF_WRITTEN: dict[str, Any] = {
     "fixed": float, "abs": abs, "round": round, "min": min, "max": max,
     **{name: f for name, f in intrinsics.INTRINSICS.items() if f.role == intrinsics.EXPRESSION and name not in ("min", "max", "sum")},
 }  # fmt: skip
@@ -371,7 +371,7 @@ def _template(cx: Context, callee: Any, count: int) -> ast.expr | None:
         return None
     if text is not None:
         return ast.parse(text, mode="eval").body
-    found = intrinsics.library_function(_of_math(callee))
+    found = intrinsics.library_function(of_math(callee))
     if found is None:
         return None
     parameters: list[ast.expr] = [ast.Name(name, ast.Load()) for name in "xyz"[:count]]
@@ -500,7 +500,7 @@ def _holds_for_item(cx: Context, test: ast.expr) -> bool:
 _MOST = 64
 
 
-def _of_math(callee: Any) -> Any:
+def of_math(callee: Any) -> Any:
     """The function of `math` that has the value of a function of NumPy; any other object unchanged."""
     if isinstance(callee, np.ufunc):
         return getattr(math, OF_NUMPY.get(callee.__name__, callee.__name__), callee)
@@ -512,7 +512,7 @@ def _filled(template: ast.expr, given: dict[str, Held], at: ast.AST) -> ast.expr
 
     def made(node: ast.AST) -> ast.AST:
         if isinstance(node, ast.Name):
-            return given[node.id] if node.id in given else held(Constant(_NAMES[node.id]), at)
+            return given[node.id] if node.id in given else held(Constant(NAMES_OF_WRITTEN[node.id]), at)
         if isinstance(node, Held):
             return held(node.held, at)
         new = copy(node)

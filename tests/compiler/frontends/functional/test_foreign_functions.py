@@ -1,0 +1,110 @@
+"""Functions of Python and NumPy in functional functions: those that reversible functions take, with the values of Python and NumPy."""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from retrograd.compiler.frontends.python.expressions import WRITTEN
+from retrograd.isa.diagnostics import CompileError
+
+import retrograd as rg
+
+#: functions of the library, which Python and NumPy have too
+OF_LIBRARY = [math.tanh, math.hypot, math.log1p, math.cbrt, np.tanh, np.arcsin, np.expm1]
+#: products of vectors
+PRODUCTS = [np.dot, np.matmul, np.vdot]
+POINTS = {1: [(0.75,), (0.5,), (0.25,)], 2: [(0.75, 0.5), (1.5, 2.0), (2.5, 0.75)], 3: [(0.25, -1.0, 0.5), (0.75, -1.0, 0.5)]}
+SIGNED = (math.ceil, math.trunc, math.fabs, math.copysign, math.fmod, np.abs, np.negative, np.square, np.sign, np.rint, np.trunc)
+
+
+def arity(f: Callable[..., Any]) -> int:
+    """How many arguments the function takes here."""
+    text = WRITTEN.get(f)
+    if text is None:
+        return 2 if f is math.hypot else 1
+    return len({n.id for n in ast.walk(ast.parse(text)) if isinstance(n, ast.Name)} & {"x", "y", "z"})
+
+
+def functional(f: Callable[..., Any]) -> Any:
+    def one(x):
+        return f(x)
+
+    def two(x, y):
+        return f(x, y)
+
+    def three(x, y, z):
+        return f(x, y, z)
+
+    return rg.functional([one, two, three][arity(f) - 1])
+
+
+def points(f: Callable[..., Any]) -> list[tuple[Any, ...]]:
+    if f is np.where:
+        return [(True, 2.0, 3.0), (False, 2.0, 3.0)]
+    signed = [tuple(-x for x in p) for p in POINTS[arity(f)]] if f in SIGNED else []
+    return POINTS[arity(f)] + signed
+
+
+@pytest.mark.parametrize("f", [f for f in [*WRITTEN, *OF_LIBRARY] if f not in PRODUCTS], ids=lambda f: f"{type(f).__name__}-{f.__name__}")
+def test_values(f: Callable[..., Any]) -> None:
+    g = functional(f)
+    for p in points(f):
+        assert g(*p) == pytest.approx(float(f(*p)), abs=1e-8), p
+
+
+@pytest.mark.parametrize("f", [f for f in [*WRITTEN, *OF_LIBRARY] if isinstance(f, np.ufunc) and f not in PRODUCTS])
+def test_arrays_element_by_element(f: np.ufunc) -> None:
+    arrays = [np.array(x) for x in zip(*points(f), strict=True)]
+    assert functional(f)(*arrays) == pytest.approx(f(*arrays), abs=1e-8)
+
+
+def test_products_and_choices_of_arrays() -> None:
+    x, y = np.array([1.0, -2.0, 0.5]), np.array([0.25, 4.0, 3.0])
+    for f in PRODUCTS:
+        assert functional(f)(x, y) == x @ y
+    assert functional(np.clip)(x, -1.0, 0.75).tolist() == [0.75, -1.0, 0.5]
+
+    @rg.functional
+    def leaky(x):
+        return np.sum(np.where(x > 0, x, 0.5 * x))
+
+    assert leaky(x) == 0.5
+    assert rg.grad(leaky, "x")(x).tolist() == [1.0, 0.5, 1.0]
+
+
+def test_a_function_as_a_value() -> None:
+    @rg.functional
+    def twice(x):
+        apply = lambda f, a: f(f(a))  # noqa: E731
+        return apply(np.sin, x) + apply(np.square, x)
+
+    assert twice(0.75) == pytest.approx(math.sin(math.sin(0.75)) + 0.75**4, abs=1e-9)
+
+
+def test_an_argument_is_computed_once() -> None:
+    """A template names its argument several times."""
+
+    @rg.functional
+    def square(x):
+        return np.square(math.exp(x))
+
+    @rg.functional
+    def exponential(x):
+        return math.exp(x)
+
+    taken = rg.run(square, 0.5).steps - rg.run(exponential, 0.5).steps
+    assert 0 < taken < 4
+
+
+def test_a_wrong_number_of_arguments() -> None:
+    @rg.functional
+    def wrong(x):
+        return np.square(x, x)
+
+    with pytest.raises(CompileError, match="RG0703.*np.square"):
+        wrong(1.0)
