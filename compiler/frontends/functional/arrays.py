@@ -50,7 +50,7 @@ from retrograd.compiler.frontends.python.captures import Captures
 from retrograd.compiler.frontends.python.context import Context
 from retrograd.compiler.frontends.python.expressions import held
 from retrograd.compiler.frontends.python.indexing import made_by
-from retrograd.compiler.frontends.python.source import Errors, Source, SourceFunction
+from retrograd.compiler.frontends.python.source import Errors, Source, SourceFunction, shortened
 from retrograd.compiler.frontends.python.updates import update_array
 from retrograd.compiler.ir.expressions import Address, E, const, read, walk
 from retrograd.compiler.ir.statements import Kind, Node, Region, Var
@@ -247,6 +247,21 @@ class Syntax:
         """The value of the syntax for these operands."""
         given = {part: values[of] if isinstance(of, int) else of for part, of in self.places.items()}
         return cx.value(_filled(self.node, given))
+
+
+@dataclass(eq=False, frozen=True)
+class Constructed(Syntax):
+    """`np.zeros(len(x))`: an array of constants, which NumPy makes when the function is compiled."""
+
+    def evaluated(self, cx: Context, values: Sequence[Operand]) -> Operand:
+        if any(isinstance(v, Scalar) for v in values):
+            message = f"`{shortened(self.node)}` has a number of the run in it, and NumPy makes arrays of constants"
+            hint = "A tuple or a list holds such numbers. Lengths of arrays are constants: `np.zeros(len(x))`."
+            cx.fail("RG0703", message, self.node, hint)
+        found = super().evaluated(cx, values)
+        if isinstance(found, Constant) and isinstance(found.value, np.ndarray) and found.value.ndim:
+            return cx.constant_array(found.value, self.node, passed=True)
+        return found
 
 
 def _filled(node: ast.expr, given: dict[int, Operand]) -> ast.expr:

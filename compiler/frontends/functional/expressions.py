@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 from retrograd.compiler.frontends.functional import core
-from retrograd.compiler.frontends.functional.arrays import Captured, Syntax
+from retrograd.compiler.frontends.functional.arrays import Captured, Constructed, Syntax
 from retrograd.compiler.frontends.functional.control_flow import (
     IsVector,
     Scope,
@@ -32,7 +32,7 @@ from retrograd.compiler.frontends.functional.types import (
 )
 from retrograd.compiler.frontends.python.calls import REDUCTIONS
 from retrograd.compiler.frontends.python.captures import Captures
-from retrograd.compiler.frontends.python.expressions import ALTERNATIVES, NAMES_OF_WRITTEN, WRITTEN, of_math
+from retrograd.compiler.frontends.python.expressions import ALTERNATIVES, NAMES_OF_WRITTEN, WRITTEN, held, of_math
 from retrograd.compiler.frontends.python.source import Errors, SourceFunction, shortened
 from retrograd.compiler.language.intrinsics import EXPRESSION, FOREIGN, Intrinsic, arity_of, library_function
 from retrograd.compiler.language.types import scalar_of
@@ -59,6 +59,12 @@ _INSTEAD: dict[type[ast.AST], str] = {
 }
 #: functions of Python on scalars
 _BUILTIN = {abs: "abs", min: "min", max: "max", int: "int", float: "fixed", bool: "bool", round: "round"}
+#: functions of NumPy that make arrays of constants
+CONSTRUCTORS = (
+    np.zeros, np.ones, np.full, np.eye, np.identity, np.arange, np.linspace, np.array,
+)  # fmt: skip
+#: functions of NumPy that make an array with the shape of another one -> those that take the shape
+_LIKE = {np.zeros_like: np.zeros, np.ones_like: np.ones, np.full_like: np.full}
 
 
 class _Known(ast.expr):
@@ -370,7 +376,14 @@ class ExpressionReader:
         made = core.Conditional(first, others, core.Number(False, self.at(at)), self.at(at))
         return core.Let(middle, self.expression(values[1], scope), made, self.at(at))
 
-    def _syntax(self, node: ast.expr, parts: Sequence[ast.expr], scope: Scope, is_view: bool = False) -> core.Core:
+    def _syntax(
+        self,
+        node: ast.expr,
+        parts: Sequence[ast.expr],
+        scope: Scope,
+        is_view: bool = False,
+        form: type[Syntax] = Syntax,
+    ) -> core.Core:
         """An expression of arrays.
 
         Constants among its parts are known now; a name is one operand wherever it stands.
@@ -387,7 +400,14 @@ class ExpressionReader:
                 places[id(part)] = len(operands) if known is None else known
             if places[id(part)] == len(operands):
                 operands.append(read)
-        return core.Primitive(Syntax(self.function, node, places, is_view), tuple(operands), self.at(node))
+        return core.Primitive(form(self.function, node, places, is_view), tuple(operands), self.at(node))
+
+    def _constructed(self, node: ast.Call, scope: Scope) -> core.Core:
+        """An array that NumPy makes of constants, among them the lengths of arrays."""
+        inside = [x for a in (*node.args, *(k.value for k in node.keywords)) for x in ast.walk(a)]
+        return self._syntax(
+            node, [x for x in inside if isinstance(x, ast.Name) and x.id in scope], scope, form=Constructed
+        )
 
     def _known(self, e: core.Core) -> Constant | None:
         """The number, or the tuple of numbers, that an expression is."""
@@ -448,6 +468,12 @@ class ExpressionReader:
         reduction = self._reduction(found, node, scope)
         if reduction is not None:
             return reduction
+        if found in _LIKE and node.args:
+            shape = ast.Attribute(node.args[0], "shape", ast.Load())
+            node = ast.Call(held(Constant(_LIKE[found]), node.func), [shape, *node.args[1:]], node.keywords)
+            return self._constructed(ast.fix_missing_locations(ast.copy_location(node, node.func)), scope)
+        if found in CONSTRUCTORS:
+            return self._constructed(node, scope)
         if node.keywords:
             self.fail(
                 "RG0729",

@@ -18,8 +18,24 @@ import retrograd as rg
 OF_LIBRARY = [math.tanh, math.hypot, math.log1p, math.cbrt, np.tanh, np.arcsin, np.expm1]
 #: products of vectors
 PRODUCTS = [np.dot, np.matmul, np.vdot]
-POINTS = {1: [(0.75,), (0.5,), (0.25,)], 2: [(0.75, 0.5), (1.5, 2.0), (2.5, 0.75)], 3: [(0.25, -1.0, 0.5), (0.75, -1.0, 0.5)]}
-SIGNED = (math.ceil, math.trunc, math.fabs, math.copysign, math.fmod, np.abs, np.negative, np.square, np.sign, np.rint, np.trunc)
+POINTS = {
+    1: [(0.75,), (0.5,), (0.25,)],
+    2: [(0.75, 0.5), (1.5, 2.0), (2.5, 0.75)],
+    3: [(0.25, -1.0, 0.5), (0.75, -1.0, 0.5)],
+}
+SIGNED = (
+    math.ceil,
+    math.trunc,
+    math.fabs,
+    math.copysign,
+    math.fmod,
+    np.abs,
+    np.negative,
+    np.square,
+    np.sign,
+    np.rint,
+    np.trunc,
+)
 
 
 def arity(f: Callable[..., Any]) -> int:
@@ -50,7 +66,9 @@ def points(f: Callable[..., Any]) -> list[tuple[Any, ...]]:
     return POINTS[arity(f)] + signed
 
 
-@pytest.mark.parametrize("f", [f for f in [*WRITTEN, *OF_LIBRARY] if f not in PRODUCTS], ids=lambda f: f"{type(f).__name__}-{f.__name__}")
+@pytest.mark.parametrize(
+    "f", [f for f in [*WRITTEN, *OF_LIBRARY] if f not in PRODUCTS], ids=lambda f: f"{type(f).__name__}-{f.__name__}"
+)
 def test_values(f: Callable[..., Any]) -> None:
     g = functional(f)
     for p in points(f):
@@ -80,7 +98,7 @@ def test_products_and_choices_of_arrays() -> None:
 def test_a_function_as_a_value() -> None:
     @rg.functional
     def twice(x):
-        apply = lambda f, a: f(f(a))  # noqa: E731
+        apply = lambda f, a: f(f(a))
         return apply(np.sin, x) + apply(np.square, x)
 
     assert twice(0.75) == pytest.approx(math.sin(math.sin(0.75)) + 0.75**4, abs=1e-9)
@@ -106,5 +124,45 @@ def test_a_wrong_number_of_arguments() -> None:
     def wrong(x):
         return np.square(x, x)
 
-    with pytest.raises(CompileError, match="RG0703.*np.square"):
+    with pytest.raises(CompileError, match=r"RG0703.*np\.square"):
         wrong(1.0)
+
+
+def test_arrays_of_constants() -> None:
+    @rg.functional
+    def recurrent(w, xs):
+        h = np.zeros(len(w))
+        for x in xs:
+            h = np.tanh(w @ h + x)
+        return np.sum(h)
+
+    w, xs = np.array([[0.5, -0.25], [0.125, 0.75]]), np.array([[0.5, 1.0], [-0.25, 0.5], [1.0, 0.0]])
+    h = np.zeros(2)
+    for x in xs:
+        h = np.tanh(w @ h + x)
+    assert recurrent(w, xs) == pytest.approx(h.sum(), abs=1e-8)
+
+    @rg.functional
+    def sums(x):
+        made = np.ones_like(x) + np.full_like(x, 0.25) + np.zeros_like(x) + np.full(x.shape, 2.0) + np.arange(len(x))
+        return np.sum(made * np.array([1.0, 2.0, 3.0])) + x @ np.eye(len(x)) @ x
+
+    x = np.array([0.5, 1.0, 2.0])
+    assert sums(x) == pytest.approx(((3.25 + np.arange(3)) * [1, 2, 3]).sum() + x @ x, abs=1e-8)
+    assert rg.grad(sums, "x")(x) == pytest.approx(2 * x, abs=1e-8)
+
+
+def test_arrays_of_numbers_of_the_run_are_refused() -> None:
+    @rg.functional
+    def long(n):
+        return np.sum(np.zeros(n))
+
+    @rg.functional
+    def pair(x):
+        return np.array([x, 2 * x])
+
+    for f in (long, pair):
+        with pytest.raises(
+            CompileError, match=r"RG0703.*a number of the run in it, and NumPy makes arrays of constants"
+        ):
+            f(3)
