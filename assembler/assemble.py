@@ -255,7 +255,8 @@ def disassemble(
         out.append(f"    {text:<40} ; {'  '.join(notes)}" if notes else f"    {text}")
     end = len(program.code)
     out += [f"{name}:" for name in by_address.get(end, ())] + quoted.get(end, [])
-    out += _hint_lines(program.hints)
+    if program.hints.pairs:
+        out += _hint_lines(program.hints)
     return "\n".join(out) + "\n"
 
 

@@ -38,7 +38,7 @@ def to_image(program: Program) -> bytes:
         _labels(program.data_labels),
         _source(program.source),
     ]
-    if program.hints != Hints():
+    if program.hints.pairs:
         bodies.append(_hints(program.hints))
     out = bytearray(_HEADER.pack(MAGIC, VERSION, w.width, w.frac, program.memory, len(bodies)))
     for tag, body in zip(_TAGS, bodies, strict=False):

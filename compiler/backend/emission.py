@@ -404,7 +404,7 @@ def _hints(
         for name, emitter in emitters.items()
         for at, region in emitter.regions.items()
     ]
-    return Hints(tuple(kept), tuple(sorted(accesses, key=lambda a: (a[1:], a[0])))) if kept else Hints()
+    return Hints(tuple(kept), tuple(sorted(accesses, key=lambda a: (a[1:], a[0]))))
 
 
 def _data(module: Module) -> list[int]:

@@ -58,11 +58,15 @@ T = TypeVar("T")
 #: programs whose uncompute blocks had to be executed once, all of them or those that clear regions: (code, hints)
 _given_up: set[tuple[tuple[int, ...], Hints]] = set()
 _not_cleared: set[tuple[tuple[int, ...], Hints]] = set()
+#: of all programs without pairs, so that their code has one key
+_NO_HINTS = Hints()
 
 
 def ghosts_of(program: Program) -> Hints | None:
     """The hints at the program's uncompute blocks, if they are skipped."""
-    return None if _given_up and (tuple(program.code), program.hints) in _given_up else program.hints
+    if _given_up and (tuple(program.code), program.hints) in _given_up:
+        return None
+    return program.hints if program.hints.pairs else _NO_HINTS
 
 
 def clears(program: Program) -> bool:
