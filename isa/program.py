@@ -117,8 +117,8 @@ class Hints:
         code[undo:after] = code[start:end]⁻¹       (start, end, undo, after) is a pair
         code[at] accesses memory[base : base + size]       (at, base, size) is an access
 
-    Addresses of a program whose code is edited are wrong, and are dropped or verified in vain. Hints without a pair, which only say where
-    accesses stay, are of use on a device (cuda/teams.py), and are neither printed nor stored in images.
+    Addresses of a program whose code is edited are wrong, and are dropped or verified in vain. Hints without a pair are
+    used on a device (cuda/teams.py), and are neither printed nor stored in images.
     """
 
     pairs: tuple[tuple[int, int, int, int], ...] = ()

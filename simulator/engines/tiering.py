@@ -188,6 +188,7 @@ class Reason(Enum):
     DEVICE_SMALL = "the interpreter on the device takes {spent}, and may take {limit} before the program is translated for it ({price})"
     DEVICE_LARGE = "the interpreter on the device runs the batch until the program is translated for it ({price})"
     DEVICE_WITHOUT_INTERPRETER = "its translation takes {price}, and the interpreter of the device is not compiled; translations of this process have taken {spent}, and from {limit} on it is compiled in the background"
+    DEVICE_TEAMS = "the device has places for more threads than the batch has elements, and a loop can be divided"
     DEVICE_ONLY = "the CUDA simulator runs no translation"
     BATCH = "rows on one machine take {spent}, and may take {limit} before a loop over them is made ready ({price})"
 

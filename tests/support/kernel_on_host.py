@@ -108,10 +108,12 @@ class HostKernel:
     #: of every launch: blocks, threads in a block, and instances
     launches: ClassVar[list[tuple[int, int, int]]] = []
     level: ClassVar[int] = 2
+    teams, behind = False, 0
 
     def __init__(self, program: Program, device: Any, modes: dict[str, Any]) -> None:
         self.word = np.dtype(DTYPES[program.format.width])
-        code, key = tuple(program.code), tuple(sorted(modes.items()))
+        # Threads that follow each other cannot exchange words: see teams_on_host.
+        code, key = tuple(program.code), tuple(sorted((name, on) for name, on in modes.items() if name != "teams"))
         address = _address(code, program.format, program.table, self.level, key)
         types: list[Any] = [ctypes.c_void_p if pointer else ctypes.c_int64 for pointer in PARAMETERS]
         self._run = ctypes.CFUNCTYPE(None, ctypes.c_int32, ctypes.c_int32, *types)(address)

@@ -92,10 +92,14 @@ class InstanceLoop:
     def _run(self, i: Value, good: Pointer, report: Pointer) -> None:
         """Run instance i; `good`: whether it completed."""
         memory = self.memory, self.n, self.given.get("stride", 1), self.limit, report
-        why = self.code.call(self.instance, *memory, *([] if self.device else [self.given["stop"]]))
+        why = self.code.call(self.instance, *memory, *self._arguments())
         ended = why.eq(0)
         good.store(ended)
         self.status[i].store((~ended).to(I8))
+
+    def _arguments(self) -> list[Value]:
+        """Further arguments of an instance."""
+        return [] if self.device else [self.given["stop"]]
 
     # ------------------------------------------------------------------ words
 

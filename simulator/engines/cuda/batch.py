@@ -62,9 +62,10 @@ from retrograd.simulator.engines.cuda.runtime import (
     simulated,
     size_text,
 )
+from retrograd.simulator.engines.cuda.teams import most_threads, words_of_team
 from retrograd.simulator.engines.llvm.builder import bits_of
 from retrograd.simulator.engines.state import UNLIMITED
-from retrograd.simulator.engines.tiering import Reason, policy
+from retrograd.simulator.engines.tiering import Decision, Reason, policy, record
 from retrograd.simulator.stores import limit_of
 
 #: translated kernels that stay loaded
@@ -76,6 +77,9 @@ class BatchKernel(Protocol):
 
     #: type of a word of an instance's memory on the device
     word: np.dtype[Any]
+    #: whether several threads may run an instance together (teams.py), and the words that each has behind its memory
+    teams: bool
+    behind: int
 
     def block(self, threads: int, *, adds: bool) -> int:
         """Threads in a block: the requested number within the limit of the device; whole warps if they add up sums."""
@@ -86,7 +90,8 @@ class BatchKernel(Protocol):
     def launch(self, grid: int, block: int, arguments: Sequence[Any], stream: Any) -> None:
         """Queue it.
 
-        The arguments are those of `kernels.emit_kernel_loop`: flat device arrays, pinned arrays, and integers.
+        The arguments are those of `kernels.emit_kernel_loop`: flat device arrays, pinned arrays, and integers; the
+        threads of a team come last, and are left out where the kernel has no teams.
         """
 
 
@@ -100,10 +105,12 @@ class TranslatedKernel:
 
     def __init__(self, program: Program, device: Device, modes: dict[str, Any]) -> None:
         self.device, self.word = device, np.dtype(DTYPES[program.format.width])
+        self.teams = bool(modes.get("teams"))
+        self.behind = words_of_team(program, modes["backward"]) if self.teams else 0
         self.code = Kernel(ptx(program, device.target, **modes), KERNEL, device)
 
     def block(self, threads: int, *, adds: bool) -> int:
-        return _whole_warps(threads, self.code.max_threads, adds)
+        return _whole_warps(threads, self.code.max_threads, adds or self.teams)
 
     def places(self, block: int) -> int:
         return max(1, self.code.blocks_per_multiprocessor(block)) * self.device.multiprocessors
@@ -119,6 +126,7 @@ class InterpreterKernel:
     """The interpreter, and a program decoded for it, on a device."""
 
     word = np.dtype(np.int64)
+    teams, behind = False, 0
 
     def __init__(self, program: Program, device: Device, modes: dict[str, Any]) -> None:
         self.device, self.format, self.opcodes = device, program.format, opcodes_for(program)
@@ -156,14 +164,39 @@ class InterpreterKernel:
             kernel[grid, block](arrays, count, shared.view(signed), *every[3:])
 
 
+def threads_of_instance(program: Program, device: Device, modes: dict[str, Any], count: int) -> int:
+    """The threads that run an instance of a batch of `count` together: a power of two, 1 to 32.
+
+    As many as the longest loop that can be divided has passes, but no more than have places on the device for all
+    instances at once.
+    """
+    places = device.threads_per_multiprocessor * device.multiprocessors // max(1, count)
+    if places < 2 or _kernel_key(program, device, modes | {"teams": True}) in _undivided:
+        return 1
+    found = min(most_threads(program, modes["backward"]), 1 << places.bit_length() - 1)
+    if found > 1:
+        record(Decision(f"{found} threads an element", Reason.DEVICE_TEAMS))
+    return found
+
+
 class BatchCode:
     """The kernels of a program for a batch of `count` rows, on a device."""
 
     def __init__(
-        self, program: Program, device: Device, modes: dict[str, Any], count: int, tier: str | None = None
+        self,
+        program: Program,
+        device: Device,
+        modes: dict[str, Any],
+        count: int,
+        tier: str | None = None,
+        team: int = 1,
     ) -> None:
-        """`tier`: `interpreted` or `translated`; None: by the policy. Raises DeviceError RG1003."""
-        self.program, self.device, self.modes = program, device, modes
+        """`tier`: `interpreted` or `translated`; None: by the policy. `team`: the threads of an instance.
+
+        Raises DeviceError RG1003.
+        """
+        modes = modes | {"teams": True} if team > 1 else modes
+        self.program, self.device, self.modes, self._team = program, device, modes, team
         self._interpreter: InterpreterKernel | None = None
         self._translation: Future[BatchKernel] | None = None
         if tier is None:
@@ -192,7 +225,18 @@ class BatchCode:
             self._translation = self._interpreter = None
         return self._interpreter or translated_kernel(self.program, self.device, self.modes)
 
+    def team(self, kernel: BatchKernel) -> int:
+        """The threads that run an instance together in a kernel."""
+        return self._team if kernel.teams else 1
 
+    def divided(self, marks: NDArray[np.int64]) -> None:
+        """Look at the marks of a launch: loops that could not be divided are left to one thread in later batches."""
+        if self._team > 1 and marks[Mark.ALONE]:
+            _undivided.add(_kernel_key(self.program, self.device, self.modes))
+
+
+#: kernels whose teams could not divide their loops
+_undivided: set[tuple[Any, ...]] = set()
 _loaded: OrderedDict[tuple[Any, ...], BatchKernel] = OrderedDict()
 _loading = Lock()
 _pool: list[ThreadPoolExecutor] = []
@@ -206,7 +250,8 @@ def _background() -> ThreadPoolExecutor:
 
 def _kernel_key(program: Program, device: Device, modes: dict[str, Any]) -> tuple[Any, ...]:
     digest = sha256(repr(tuple(program.code)).encode()).digest()
-    return digest, program.format, program.table, device.index, tuple(sorted(modes.items()))
+    hints = program.hints if modes.get("teams") else None
+    return digest, program.format, program.table, hints, device.index, tuple(sorted(modes.items()))
 
 
 def _is_loaded(program: Program, device: Device, modes: dict[str, Any]) -> bool:
@@ -308,6 +353,8 @@ class Setting:
     devices: Sequence[int] | None = None
     #: `interpreted` or `translated`; None: by the policy of tiers
     tier: str | None = None
+    #: threads that run an instance together; None: by the policy of `threads_of_instance`
+    team: int | None = None
 
 
 @dataclass
@@ -455,7 +502,9 @@ class _Part:
 
     def __init__(self, batch: _Batch, where: Device, first: int, last: int, modes: dict[str, Any]) -> None:
         self.batch, self.device, self.next, self.last = batch, where, first, last
-        self.code = BatchCode(batch.program, where, modes, last - first, batch.setting.tier)
+        program, count, team = batch.program, last - first, batch.setting.team
+        self.team = threads_of_instance(program, where, modes, count) if team is None else team
+        self.code = BatchCode(program, where, modes, count, batch.setting.tier, self.team)
         self.piece = self._piece(last - first)
         with on(where) as cuda:
             self.shared = cuda.to_device(batch.memory.shared)
@@ -467,7 +516,9 @@ class _Part:
         """Instances in a piece: the number that fits in memory together with the pieces of the other lanes."""
         batch = self.batch
         free, _ = memory_of_device(self.device)
-        each = (batch.n + 1) * max(batch.dtype.itemsize, self.code.kernel().word.itemsize)
+        kernel = self.code.kernel()
+        size = max(batch.dtype.itemsize, kernel.word.itemsize)
+        each = (batch.n + 1 + kernel.behind) * self.code.team(kernel) * size
         each += sum(n * dtype.itemsize for n, dtype in batch.arrays_of_piece())
         fits = free * SHARE / (LANES * each)
         if fits < 1:
@@ -547,7 +598,10 @@ def at_least_one(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def grid_of(kernel: BatchKernel, threads: int, count: int, *, adds: bool) -> tuple[int, int]:
-    """(blocks, threads in a block): one thread an instance, within the places of the device; beyond them each thread runs several."""
+    """(blocks, threads in a block) for `count` threads, within the places of the device.
+
+    Beyond them, each thread runs several instances.
+    """
     block = kernel.block(threads, adds=adds)
     return max(1, min(-(-count // block), kernel.places(block))), block
 
@@ -607,8 +661,9 @@ class _Lane:
         if kernel is not self.kernel:
             self._give_back(self.memory)
             self.memory, self.kernel = None, kernel
-            self.grid, self.block = grid_of(kernel, batch.setting.block, part.piece, adds=bool(len(batch.sums)))
-            size = self.grid * self.block * (batch.n + 1) * kernel.word.itemsize
+            threads = part.piece * part.code.team(kernel)
+            self.grid, self.block = grid_of(kernel, batch.setting.block, threads, adds=bool(len(batch.sums)))
+            size = self.grid * self.block * (batch.n + 1 + kernel.behind) * kernel.word.itemsize
             self.memory = device_memory.take(cuda, part.device, size)
             self.words = self.memory[:size].view(kernel.word)
         return kernel
@@ -638,7 +693,7 @@ class _Lane:
         self._mark(1)
         arguments = [
             self.table, count, part.shared, batch.n, self.words, self.grid * self.block,
-            batch.limit, self.there[-1], part.sums, self.marks,
+            batch.limit, self.there[-1], part.sums, self.marks, *([part.code.team(kernel)] if kernel.teams else []),
         ]  # fmt: skip
         with profiled("retrograd kernel"):
             kernel.launch(self.grid, self.block, arguments, stream)
@@ -667,6 +722,7 @@ class _Lane:
             self.there[-1].copy_to_host(self.held[-1], self.stream)
             self.stream.synchronize()
             status[:] = self.held[-1][:count]
+        self.part.code.divided(self.marks)
         batch.refused |= bool(self.marks[Mark.REFUSED])
         batch.lossy |= bool(self.marks[Mark.LOSSY])
         ended = status == 0 if status.any() else slice(None)

@@ -36,6 +36,7 @@ from retrograd.simulator.engines.cuda.batch import (
     device_table,
     grid_of,
     pinned_memory,
+    threads_of_instance,
 )
 from retrograd.simulator.engines.cuda.kernels import Mark
 from retrograd.simulator.engines.cuda.runtime import (
@@ -349,7 +350,9 @@ class DeviceRuns:
     def __init__(self, program: Program, where: Device, layout: BatchLayout, modes: dict[str, Any]) -> None:
         self.program, self.device, self.layout = program, where, layout
         self.longest = longest_stretch(program, modes["backward"])
-        self._code = BatchCode(program, where, modes, 1 << 30)
+        self._modes = modes
+        #: threads of an instance -> the code
+        self._codes: dict[int, BatchCode] = {}
         self._tables: OrderedDict[bytes, Any] = OrderedDict()
         self._shared: NDArray[Any] = np.zeros(0, dtype=np.uint64)
         self._there: Any = None
@@ -379,9 +382,10 @@ class DeviceRuns:
             self._stream = self._stream or cuda.stream()
             n = self._send_shared(cuda, memory_of(self.program, layout, shared).shared)
             table = self._table(cuda, device_table(layout, n, given, kept, counts))
-            kernel = self._code.kernel()
-            grid, block = grid_of(kernel, BLOCK, count, adds=bool(len(sums)))
-            size = grid * block * (n + 1) * kernel.word.itemsize
+            code = self._code_for(count)
+            kernel = code.kernel()
+            grid, block = grid_of(kernel, BLOCK, count * code.team(kernel), adds=bool(len(sums)))
+            size = grid * block * (n + 1 + kernel.behind) * kernel.word.itemsize
             memory, status = (device_memory.take(cuda, where, room) for room in (size, count))
             pinned = pinned_memory.take(cuda, where, marks.nbytes)
             held = pinned[: marks.nbytes].view(np.int64)
@@ -389,17 +393,26 @@ class DeviceRuns:
             total = cuda.to_device(sums, self._stream) if len(sums) else status[:8].view(np.int64)
             arguments = [
                 table, count, self._there, n, memory[:size].view(kernel.word), grid * block, most, status, total, held,
+                *([code.team(kernel)] if kernel.teams else []),
             ]  # fmt: skip
             kernel.launch(grid, block, arguments, self._stream)
             if len(sums):
                 total.copy_to_host(sums, self._stream)
             self._stream.synchronize()
             marks[:] = held
+            code.divided(marks)
             ended = status.copy_to_host()[:count] if marks[Mark.FAILED] else None
             for block_ in (memory, status):
                 device_memory.keep(where, block_)
             pinned_memory.keep(where, pinned)
         return DeviceRan(marks, ended, exact_sums(sums))
+
+    def _code_for(self, count: int) -> BatchCode:
+        """The code for a number of rows."""
+        team = threads_of_instance(self.program, self.device, self._modes, count)
+        if team not in self._codes:
+            self._codes[team] = BatchCode(self.program, self.device, self._modes, 1 << 30, team=team)
+        return self._codes[team]
 
     def _send_shared(self, cuda: Any, words: NDArray[Any]) -> int:
         """Copy the shared words where they have changed. Returns their number."""

@@ -18,6 +18,7 @@ from retrograd.isa.program import Program
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
 from retrograd.simulator.engines.batch.loops import REPORT, WARP, ArrayLoop
+from retrograd.simulator.engines.cuda.teams import TeamTranslator
 from retrograd.simulator.engines.llvm.builder import (
     CONSTANT,
     DOUBLE,
@@ -35,7 +36,7 @@ from retrograd.simulator.engines.llvm.builder import (
     pointer,
 )
 from retrograd.simulator.engines.llvm.jit import jit_compiler, source_digest
-from retrograd.simulator.engines.translator.flow import Variant
+from retrograd.simulator.engines.translator.flow import Variant, flow_of
 from retrograd.simulator.engines.translator.translate import translate
 
 
@@ -48,14 +49,17 @@ class Mark(IntEnum):
     REFUSED = 1
     #: a number that is given loses more than half of its bits: see `retrograd.runtime._marshal.Losses`
     LOSSY = 2
+    #: the loops of an instance could not be divided among the threads of its team
+    ALONE = 3
     #: of each kept range: a number has more bits than a float64
-    LARGE = 3
+    LARGE = 4
 
 
-def emit_kernel_loop(module: ModuleBuilder, w: Format, instance: str, name: str) -> None:
+def emit_kernel_loop(module: ModuleBuilder, w: Format, instance: str, name: str, *, teams: bool = False) -> None:
     """Define the kernel that runs `instance`, a translation, for many:
 
         name(arrays, count, shared, n, memory, stride, limit, status, sums, marks)
+        name(arrays, count, shared, n, memory, stride, limit, status, sums, marks, team)       with teams
 
     `arrays` is a `batch.device_table`: row i of the given arrays has the words or the numbers of instance i, and its
     kept words, numbers and counts are written to row i of others. `shared` is a memory of n words.
@@ -63,9 +67,10 @@ def emit_kernel_loop(module: ModuleBuilder, w: Format, instance: str, name: str)
     `marks` are those of Mark. Each summed word has two numbers in `sums`, see `exact_sums`.
     Thread t runs instances t, t + T, t + 2T, … of `count`; the grid has T threads. Its memory, n words and a spare word, is
     interleaved with the others: word a at memory[a·stride + t], stride = T, so that neighbours read neighbouring words.
-    Where words are summed, blocks are of whole warps.
+    Where words are summed, blocks are of whole warps. With teams (teams.py), so are all blocks, and `team` threads of a
+    warp, a power of two, run an instance together.
     """
-    KernelLoop(module, w, instance, name).define()
+    (TeamKernelLoop if teams else KernelLoop)(module, w, instance, name).define()
 
 
 class KernelLoop(ArrayLoop):
@@ -87,26 +92,42 @@ class KernelLoop(ArrayLoop):
         # All threads of a warp go on as long as one of them has an instance, because they add up together. What can be
         # computed
         # again, or read from the kernel's parameters, takes no registers while an instance runs.
-        with code.counting(first, self.given["stride"], lambda i: (i & -WARP).lt(end), "instances") as i:
+        with code.counting(first, self.given["stride"], lambda i: (i & -WARP).lt(self._threads(end)), "instances") as t:
+            i = self._instance(t)
             good.store(0)
             with code.when(i.lt(end), "enter"):
-                self._read_columns()
-                self._fill(i, fits)
-                with code.when(fits.load(), "run", likely=True):
-                    with self._words("shared") as (address, _):
-                        self._copy(self.shared[address], self._place(address))
-                    self._run(i, good, report)
-                    self._read_columns()
-                    self._report(i, report, 1)
-                    with code.when(good.load(), "keep"):
-                        self._keep(i)
+                self._execute(i, good, fits, report)
                 with code.unless(good.load(), "failed"):
                     self.marks[Mark.FAILED].store(1)
                 with code.unless(fits.load(), "refused"):
                     self.marks[Mark.REFUSED].store(1)
             self._read_columns()
-            self._sum(good, i & WARP - 1)
+            self._sum(good, t & WARP - 1)
         code.ret()
+
+    def _threads(self, instances: Value) -> Value:
+        """The threads that a number of instances takes."""
+        return instances
+
+    def _instance(self, thread: Value) -> Value:
+        """The instance that a thread runs."""
+        return thread
+
+    def _execute(self, i: Value, good: Pointer, fits: Pointer, report: Pointer) -> None:
+        """Run instance i, and keep its results."""
+        self._read_columns()
+        self._fill(i, fits)
+        with self.code.when(fits.load(), "run", likely=True):
+            self._run_filled(i, good, report)
+            self._read_columns()
+            self._report(i, report, 1)
+            with self.code.when(good.load(), "keep"):
+                self._keep(i)
+
+    def _run_filled(self, i: Value, good: Pointer, report: Pointer) -> None:
+        with self._words("shared") as (address, _):
+            self._copy(self.shared[address], self._place(address))
+        self._run(i, good, report)
 
     def _read_columns(self) -> None:
         """Read the table anew, from a pointer of which LLVM knows nothing: else what it holds would take registers while an instance runs."""
@@ -194,6 +215,49 @@ class KernelLoop(ArrayLoop):
         return t
 
 
+class TeamKernelLoop(KernelLoop):
+    """The kernel of teams: all threads of a team run its instance on memories of their own, and one keeps the results.
+
+    An instance that fails is run once more, without dividing its loops.
+    """
+
+    def _parameters(self) -> dict[str, Type]:
+        return super()._parameters() | {"team": I64}
+
+    def _threads(self, instances: Value) -> Value:
+        return instances * self.given["team"]
+
+    def _instance(self, thread: Value) -> Value:
+        self.thread = thread
+        return thread.udiv(self.given["team"])
+
+    def _rank(self) -> Value:
+        return self.thread & (self.given["team"] - 1)
+
+    def _execute(self, i: Value, good: Pointer, fits: Pointer, report: Pointer) -> None:
+        code = self.code
+        with code.loop(2, "attempts") as attempt, code.unless(good.load(), "attempt", likely=None):
+            self._read_columns()
+            self._fill(i, fits)
+            with code.when(fits.load(), "run", likely=True):
+                self.parallel = code.constant(I64, 1) - attempt
+                self._run_filled(i, good, report)
+                with code.when(good.load() & attempt.ne(0), "alone"):
+                    self.marks[Mark.ALONE].store(1)
+        with code.when(fits.load(), "ran", likely=True):
+            self._read_columns()
+            self._report(i, report, 1)
+            with code.when(good.load() & self._rank().eq(0), "keep"):
+                self._keep(i)
+
+    def _arguments(self) -> list[Value]:
+        return [self.thread & WARP - 1, self.given["team"], self.parallel]
+
+    def _sum(self, good: Pointer, lane: Value) -> None:
+        good.store(good.load() & self._rank().eq(0))
+        super()._sum(good, lane)
+
+
 def _warp_sum(module: ModuleBuilder) -> Callee:
     """Every thread of a warp gets the sum over all its threads, in log₂ 32 exchanges."""
     if "warp_sum" not in module.callees:
@@ -234,9 +298,10 @@ def kernel_ir(
     checks: bool = True,
     cycles: bool = False,
     core: str = "small",
+    teams: bool = False,
 ) -> str:
     """The kernel as LLVM IR for NVPTX."""
-    return _ir(program, _variant(backward, overflow, checks, cycles, core))
+    return _ir(program, _variant(program, backward, overflow, checks, cycles, core, teams))
 
 
 def ptx(
@@ -248,12 +313,13 @@ def ptx(
     checks: bool = True,
     cycles: bool = False,
     core: str = "small",
+    teams: bool = False,
 ) -> str:
     """The kernel as PTX for a compute capability. Raises InputError RG0603 where LLVM has no such capability."""
     if not re.fullmatch(r"sm_\d{2,3}[a-z]?", arch):
         message = f"`{arch:.40}` is no compute capability"
         raise InputError(Diagnostic("RG0603", message, hint="as in sm_80, sm_90"))
-    variant = _variant(backward, overflow, checks, cycles, core)
+    variant = _variant(program, backward, overflow, checks, cycles, core, teams)
 
     def make() -> str:
         return jit_compiler().device_assembly(_ir(program, variant), arch, optimisation_level(program))
@@ -270,9 +336,12 @@ def is_kept(
     checks: bool = True,
     cycles: bool = False,
     core: str = "small",
+    teams: bool = False,
 ) -> bool:
     """Whether `ptx` reads the kernel from disk."""
-    return jit_compiler().has(_key(program, arch, _variant(backward, overflow, checks, cycles, core)), 0)
+    return jit_compiler().has(
+        _key(program, arch, _variant(program, backward, overflow, checks, cycles, core, teams)), 0
+    )
 
 
 def optimisation_level(program: Program) -> int:
@@ -287,16 +356,22 @@ def _key(program: Program, arch: str, variant: Variant) -> str:
     return f"ptx {arch} {optimisation_level(program)} {key}"
 
 
-def _variant(backward: bool, overflow: bool, checks: bool, cycles: bool, core: str = "small") -> Variant:
+def _variant(
+    program: Program, backward: bool, overflow: bool, checks: bool, cycles: bool, core: str, teams: bool
+) -> Variant:
     return Variant(
-        backward=backward, overflow=overflow, checks=checks, whole=False, device=True, cycles=cycles, core=core
-    )
+        backward=backward, overflow=overflow, checks=checks, whole=False, device=True, cycles=cycles, core=core,
+        team=program.hints if teams else None,
+    )  # fmt: skip
 
 
 def _ir(program: Program, variant: Variant) -> str:
     module = ModuleBuilder(tables=CONSTANT)
-    translate(program, variant, module, "instance")
-    emit_kernel_loop(module, program.format, "instance", KERNEL)
+    if variant.team is None:
+        translate(program, variant, module, "instance")
+    else:
+        TeamTranslator(flow_of(program, variant), variant, module, "instance").emit()
+    emit_kernel_loop(module, program.format, "instance", KERNEL, teams=variant.team is not None)
     return 'target triple = "nvptx64-nvidia-cuda"\n\n' + module.text()
 
 

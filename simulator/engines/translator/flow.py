@@ -56,6 +56,8 @@ class Variant:
     whole: bool = True
     #: the instance runs on a device: word a of its memory lies at a · stride, the stride being the number of instances in flight
     device: bool = False
+    #: hints for loops of an instance whose passes several threads of a device share (cuda/teams.py); None: one thread
+    team: Hints | None = None
     #: an instance of a batch counts its cycles; those of a whole machine are computed from the counts of its blocks
     cycles: bool = False
     #: the co-processor's core whose cycles these are

@@ -86,7 +86,7 @@ def loop_summaries(program: Program, variant: Variant, unit: VectorUnit) -> list
     rows = list(row_findings(flow, [finding.loop for finding in vector if finding.loop is not None]))
     pairs = list(flow.mirrors(program.hints))
     uncompute = _uncompute(flow, pairs)
-    loops = _nested(flow)
+    loops = nested_loops(flow)
     for loop in loops:
         _count(flow, variant, loop, uncompute)
         loop.uncompute_reason = _uncompute_reason(flow, loop, pairs, vector)
@@ -98,9 +98,10 @@ def loop_summaries(program: Program, variant: Variant, unit: VectorUnit) -> list
     return loops
 
 
-def _nested(flow: Flow) -> list[LoopSummary]:
+def nested_loops(flow: Flow) -> list[LoopSummary]:
+    """The loops of a flow, without their numbers; a loop stands before the loops inside it."""
     predecessors: dict[Node, list[Node]] = {node: [] for node in flow.blocks}
-    successors = _without_calls(flow)
+    successors = without_calls(flow)
     for node, followers in successors.items():
         for to in followers:
             predecessors[to].append(node)
@@ -141,7 +142,7 @@ def _headers(edges: Mapping[Node, list[Node]], origin: Node) -> list[Node]:
     return [node for node in order if node in found]
 
 
-def _without_calls(flow: Flow) -> dict[Node, list[Node]]:
+def without_calls(flow: Flow) -> dict[Node, list[Node]]:
     """The edges of the graph; a call is followed by its return. A path from one call through the procedure to another is no loop."""
     calls = [node for node in flow.blocks if not node[1] and flow.code[node[0]].opcode.name in CALLS]
     returns = {(flow.leaves(at), True): (at, False) for at, _ in calls}

@@ -259,10 +259,7 @@ class Translator:
             self._safepoint(node)
         if self.ghosts and self.ghosts.skips(node):
             return
-        if node in self.parallel_loops:
-            self.parallel_loops[node].emit()
-        if node in self.vector_loops:
-            self.vector_loops[node].emit()
+        self._loops_begin(node)
         at = run[0]
         if self.flow.branches(at):
             self._branch(index, node, at)
@@ -283,6 +280,12 @@ class Translator:
             self._leave(Exit.HALTED, run[-1])
         else:
             self._go(self.flow.after(run[-1]), run[-1])
+
+    def _loops_begin(self, node: Node) -> None:
+        """Emit what stands in front of the body of a loop that begins at the node."""
+        for loops in (self.parallel_loops, self.vector_loops):
+            if node in loops:
+                loops[node].emit()
 
     def _safepoint(self, node: Node) -> None:
         """On a back edge: stop where a check has failed, steps are used up, or the host sets `stop`."""
