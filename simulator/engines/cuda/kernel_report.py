@@ -27,6 +27,7 @@ from retrograd.simulator.engines.cuda.batch import BLOCK
 from retrograd.simulator.engines.cuda.kernels import KERNEL, ptx
 from retrograd.simulator.engines.cuda.runtime import Device, Kernel, device_error
 from retrograd.simulator.engines.cuda.stepped_machine import ADD, STEPS, TEST, device_loops, stepped_ptx
+from retrograd.simulator.engines.cuda.teams import most_threads
 from retrograd.simulator.engines.llvm.builder import storage
 from retrograd.simulator.engines.translator.flow import Variant
 
@@ -60,7 +61,10 @@ class KernelResources:
 
 
 def program_kernels(program: Program, arch: str) -> list[ProgramKernel]:
-    """The kernels of batches and, if the program has parallel loops, of single runs, for a compute capability."""
+    """The kernels of batches and, if the program has parallel loops, of single runs, for a compute capability.
+
+    The kernel of teams (teams.py) comes last, with the most threads that run an element together.
+    """
     found = [ProgramKernel(KERNEL, "batches", ptx(program, arch), BLOCK)]
     variant = Variant()
     if device_loops(program, variant):
@@ -68,6 +72,10 @@ def program_kernels(program: Program, arch: str) -> list[ProgramKernel]:
         found += [
             ProgramKernel(name, "single runs", text, 1 if name == STEPS else BLOCK) for name in (STEPS, TEST, ADD)
         ]
+    team = most_threads(program, backward=False)
+    if team > 1:
+        use = f"batches, up to {team} threads an element"
+        found.append(ProgramKernel(KERNEL, use, ptx(program, arch, teams=True), BLOCK))
     return found
 
 

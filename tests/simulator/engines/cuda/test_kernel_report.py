@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
-from retrograd.examples import wave
+from retrograd.examples import gmm, wave
 from retrograd.isa.diagnostics import DeviceError
 from retrograd.simulator.engines.cuda import kernel_report
 from retrograd.simulator.engines.cuda.kernel_report import (
@@ -46,8 +47,38 @@ def test_the_kernels_of_programs() -> None:
     fields = np.zeros((8, 8))
     types = types_of(wave.propagate, bind(wave.propagate, (fields, fields, fields, 2), {}))
     found = program_kernels(wave.propagate.compiled_for(types).program, "sm_80")
-    assert [(kernel.name, kernel.threads) for kernel in found[1:]] == [(STEPS, 1), (TEST, 128), (ADD, 128)]
+    assert [(kernel.name, kernel.threads) for kernel in found[1:4]] == [(STEPS, 1), (TEST, 128), (ADD, 128)]
     assert all(f".entry {kernel.name}(" in kernel.text and "sm_80" in kernel.text for kernel in found)
+
+
+def mixture(points: int) -> rg.Program:
+    """The log-likelihood of a mixture with a number of points."""
+    data = gmm.read(gmm.DATA / "test.txt")
+    x = np.resize(data.x, (points, data.x.shape[1]))
+    given = bind(gmm.gmm_objective, (0.0, data.alphas, data.means, data.icf, x, data.gamma, data.m), {})
+    program: rg.Program = gmm.gmm_objective.compiled_for(types_of(gmm.gmm_objective, given)).program
+    return program
+
+
+@pytest.mark.parametrize(("points", "threads"), [(2, 1), (9, 8), (40, 32)])
+def test_the_kernel_of_teams(points: int, threads: int) -> None:
+    """The threads of a team exchange words: one mask for the whole warp, and one that is computed."""
+    plain, *teams = program_kernels(mixture(points), "sm_80")
+    masks = [set(re.findall(r"shfl\.sync\.bfly\.b32 .*, (\S+);", kernel.text)) for kernel in (plain, *teams)]
+    assert masks[0] == {"-1"}
+    if threads == 1:
+        assert not teams
+        return
+    (kernel,) = teams
+    assert (kernel.name, kernel.use) == (plain.name, f"batches, up to {threads} threads an element")
+    assert len(masks[1]) > 1
+
+
+@needs_ptxas
+def test_a_team_spills_nothing() -> None:
+    found = resources(program_kernels(mixture(40), "sm_90")[-1], "sm_90")
+    assert found is not None
+    assert found.spilled == 0
 
 
 def test_bytes_of_an_instance() -> None:
