@@ -171,12 +171,8 @@ def threads_of_instance(program: Program, device: Device, modes: dict[str, Any],
     instances at once.
     """
     places = device.threads_per_multiprocessor * device.multiprocessors // max(1, count)
-    if places < 2 or _kernel_key(program, device, modes | {"teams": True}) in _undivided:
-        return 1
-    found = min(most_threads(program, modes["backward"]), 1 << places.bit_length() - 1)
-    if found > 1:
-        record(Decision(f"{found} threads an element", Reason.DEVICE_TEAMS))
-    return found
+    found = min(most_threads(program, modes["backward"]), 1 << places.bit_length() - 1) if places > 1 else 1
+    return 1 if found > 1 and _kernel_key(program, device, modes | {"teams": True}) in _undivided else found
 
 
 class BatchCode:
@@ -195,7 +191,8 @@ class BatchCode:
 
         Raises DeviceError RG1003.
         """
-        modes = modes | {"teams": True} if team > 1 else modes
+        if team > 1:
+            modes = modes | {"teams": True}
         self.program, self.device, self.modes, self._team = program, device, modes, team
         self._interpreter: InterpreterKernel | None = None
         self._translation: Future[BatchKernel] | None = None
@@ -227,12 +224,17 @@ class BatchCode:
 
     def team(self, kernel: BatchKernel) -> int:
         """The threads that run an instance together in a kernel."""
-        return self._team if kernel.teams else 1
+        if not kernel.teams:
+            return 1
+        record(Decision(f"{self._team} threads an element", Reason.DEVICE_TEAMS))
+        return self._team
 
-    def divided(self, marks: NDArray[np.int64]) -> None:
-        """Look at the marks of a launch: loops that could not be divided are left to one thread in later batches."""
-        if self._team > 1 and marks[Mark.ALONE]:
+    def is_undivided(self, marks: NDArray[np.int64]) -> bool:
+        """Whether a loop could not be divided, by the marks of a launch: later batches have one thread an instance."""
+        found = self._team > 1 and bool(marks[Mark.ALONE])
+        if found:
             _undivided.add(_kernel_key(self.program, self.device, self.modes))
+        return found
 
 
 #: kernels whose teams could not divide their loops
@@ -632,6 +634,8 @@ class _Lane:
         self.marks = self.pinned[first:last].view(np.int64)
         self.kernel: BatchKernel | None = None
         self.grid, self.block = 1, 1
+        #: the last argument of a kernel with teams
+        self.team: list[int] = []
         #: the memories of the threads: bytes, and words
         self.memory: Any = None
         self.words: Any = None
@@ -661,7 +665,8 @@ class _Lane:
         if kernel is not self.kernel:
             self._give_back(self.memory)
             self.memory, self.kernel = None, kernel
-            threads = part.piece * part.code.team(kernel)
+            team = part.code.team(kernel)
+            self.team, threads = [team] * kernel.teams, part.piece * team
             self.grid, self.block = grid_of(kernel, batch.setting.block, threads, adds=bool(len(batch.sums)))
             size = self.grid * self.block * (batch.n + 1 + kernel.behind) * kernel.word.itemsize
             self.memory = device_memory.take(cuda, part.device, size)
@@ -693,7 +698,7 @@ class _Lane:
         self._mark(1)
         arguments = [
             self.table, count, part.shared, batch.n, self.words, self.grid * self.block,
-            batch.limit, self.there[-1], part.sums, self.marks, *([part.code.team(kernel)] if kernel.teams else []),
+            batch.limit, self.there[-1], part.sums, self.marks, *self.team,
         ]  # fmt: skip
         with profiled("retrograd kernel"):
             kernel.launch(self.grid, self.block, arguments, stream)
@@ -722,7 +727,7 @@ class _Lane:
             self.there[-1].copy_to_host(self.held[-1], self.stream)
             self.stream.synchronize()
             status[:] = self.held[-1][:count]
-        self.part.code.divided(self.marks)
+        self.part.code.is_undivided(self.marks)
         batch.refused |= bool(self.marks[Mark.REFUSED])
         batch.lossy |= bool(self.marks[Mark.LOSSY])
         ended = status == 0 if status.any() else slice(None)

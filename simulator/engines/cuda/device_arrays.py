@@ -351,8 +351,9 @@ class DeviceRuns:
         self.program, self.device, self.layout = program, where, layout
         self.longest = longest_stretch(program, modes["backward"])
         self._modes = modes
-        #: threads of an instance -> the code
+        #: threads of an instance -> the code; rows -> these threads
         self._codes: dict[int, BatchCode] = {}
+        self._teams: dict[int, int] = {}
         self._tables: OrderedDict[bytes, Any] = OrderedDict()
         self._shared: NDArray[Any] = np.zeros(0, dtype=np.uint64)
         self._there: Any = None
@@ -384,7 +385,8 @@ class DeviceRuns:
             table = self._table(cuda, device_table(layout, n, given, kept, counts))
             code = self._code_for(count)
             kernel = code.kernel()
-            grid, block = grid_of(kernel, BLOCK, count * code.team(kernel), adds=bool(len(sums)))
+            team = code.team(kernel)
+            grid, block = grid_of(kernel, BLOCK, count * team, adds=bool(len(sums)))
             size = grid * block * (n + 1 + kernel.behind) * kernel.word.itemsize
             memory, status = (device_memory.take(cuda, where, room) for room in (size, count))
             pinned = pinned_memory.take(cuda, where, marks.nbytes)
@@ -393,14 +395,15 @@ class DeviceRuns:
             total = cuda.to_device(sums, self._stream) if len(sums) else status[:8].view(np.int64)
             arguments = [
                 table, count, self._there, n, memory[:size].view(kernel.word), grid * block, most, status, total, held,
-                *([code.team(kernel)] if kernel.teams else []),
+                *[team] * kernel.teams,
             ]  # fmt: skip
             kernel.launch(grid, block, arguments, self._stream)
             if len(sums):
                 total.copy_to_host(sums, self._stream)
             self._stream.synchronize()
             marks[:] = held
-            code.divided(marks)
+            if code.is_undivided(marks):
+                self._teams.clear()
             ended = status.copy_to_host()[:count] if marks[Mark.FAILED] else None
             for block_ in (memory, status):
                 device_memory.keep(where, block_)
@@ -409,7 +412,10 @@ class DeviceRuns:
 
     def _code_for(self, count: int) -> BatchCode:
         """The code for a number of rows."""
-        team = threads_of_instance(self.program, self.device, self._modes, count)
+        team = self._teams.get(count)
+        if team is None:
+            team = threads_of_instance(self.program, self.device, self._modes, count)
+            self._teams = {**dict(list(self._teams.items())[-_TABLES:]), count: team}
         if team not in self._codes:
             self._codes[team] = BatchCode(self.program, self.device, self._modes, 1 << 30, team=team)
         return self._codes[team]
