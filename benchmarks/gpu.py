@@ -32,14 +32,21 @@ import numpy as np
 from numpy.typing import NDArray
 from retrograd.assembler.assemble import assemble
 from retrograd.benchmarks import references
+from retrograd.benchmarks.gpu_calls import (
+    DIMENSIONS,
+    DYNAMICS_ROWS,
+    SCALE,
+    call_rows,
+    measurements,
+    mixture_data,
+    timed,
+)
 from retrograd.benchmarks.ours import only
 from retrograd.benchmarks.page import Report, line
 from retrograd.benchmarks.peers import on_gpu as gpu_peers
 from retrograd.benchmarks.peers.on_gpu import CHUNK
-from retrograd.benchmarks.workload import Measurements
 from retrograd.benchmarks.workloads import functions as graph
 from retrograd.benchmarks.workloads import simulations
-from retrograd.benchmarks.workloads.adbench import measurements as around
 from retrograd.compiler.compiled import Compiled
 from retrograd.examples import bessel, bundle_adjustment, gmm, graph_embedding, leapfrog
 from retrograd.examples.wave import misfit, propagate
@@ -67,7 +74,6 @@ from retrograd.simulator.engines.cuda.stepped_machine import DeviceMachine
 from retrograd.simulator.engines.tiering import Decision, Reason, optimised_at_once, policy
 
 import retrograd as rg
-from retrograd.derivatives._arguments import automatic
 from retrograd.derivatives._requests import gradient_program, loss_gradient_program
 from retrograd.runtime._batch_arguments import Batch
 from retrograd.runtime._execution import Request
@@ -78,8 +84,6 @@ Words = NDArray[np.uint64]
 
 #: measurements of ADBench's largest file
 MEASUREMENTS = 9_125_125
-#: the scale of cotangents
-SCALE = automatic(Format())[0]
 
 
 @dataclass(frozen=True)
@@ -162,11 +166,6 @@ def bessel_gradient(count: int) -> tuple[Compiled, Program, Words, tuple[int, in
         padded(made.compiled, rows, max(slope, made.value) + 1),
         (made.value, slope),
     )
-
-
-def measurements(count: int) -> Measurements:
-    """The measurement of ADBench's file, and others that differ from it by a percent."""
-    return around(bundle_adjustment.DATA / "ba1_n49_m7776_p31843.txt", count)[0]
 
 
 # -----------------------------------------------------------------------------
@@ -406,12 +405,8 @@ def mixture_rows(sizes: Sizes) -> Iterator[dict[str, Any]]:
 
     The host adds the words mod 2^W, so the sum has the same bits in any order.
     """
-    data = references.read_mixture(gmm.DATA / "1k_d10_K25.txt", sizes.points)
+    data = mixture_data(sizes.points)
     parameters, x, rest = data[:3], data[3], data[4:]
-    if sizes.points < 10:  # under the simulator: the smallest mixture, with more points
-        data = references.read_mixture(gmm.DATA / "test.txt")
-        data = data._replace(x=data.x[:1] + np.linspace(0, 1, sizes.points)[:, None])
-        parameters, x, rest = data[:3], data[3], data[4:]
     n = len(x)
     shared = {p.name: None for p in gmm.gmm_objective.parameters} | {"out": 0, "x": 0}
     shared.pop("gamma"), shared.pop("m")
@@ -453,53 +448,6 @@ def _run_all(program: Program, rows: Words, repeats: int) -> tuple[Words, dict[s
     """(all rows afterwards, times)."""
     after = on_gpus.run_batch(program, rows, setting=TRANSLATED).rows
     return after, timed_run(program, rows, len(rows), repeats)[1]
-
-
-# -----------------------------------------------------------------------------
-# Whole calls, as a user makes them: with arrays on the device, and with arrays of the host.
-
-
-def call_rows(sizes: Sizes) -> Iterator[dict[str, Any]]:
-    """Milliseconds of whole calls, of which both have the same bits.
-
-    The kernels of the table of times are a part of these.
-    """
-    for name, f, arguments in _calls(sizes):
-        there = tuple(rg.on_device(a) if isinstance(a, np.ndarray) else a for a in arguments)
-        found, took = _timed(functools.partial(_called, f), there, sizes.repeats)
-        expected, of_host = _timed(functools.partial(_called, f), arguments, sizes.repeats)
-        parts = zip(_arrays(found), _arrays(expected), strict=True)
-        same = all(np.asarray(one).tobytes() == np.asarray(other).tobytes() for one, other in parts)
-        count = len(arguments[0])
-        yield {"workload": name, "instances": count, "device_ms": took, "host_ms": of_host, "same": same}
-
-
-def _called(f: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-    return f(*arguments)
-
-
-def _calls(sizes: Sizes) -> Iterator[tuple[str, Callable[..., Any], tuple[Any, ...]]]:
-    """(name, function, arguments) of calls."""
-    for count in sizes.bessel:
-        z = np.linspace(0.5, 1.5, count)
-        slope = rg.value_and_grad(bessel.bessel, "z", scale=SCALE)
-        yield f"Bessel J₂, {count} numbers", rg.vmap(bessel.bessel, engine="cuda"), (np.zeros(count), z)
-        yield f"Bessel J₂ and its slope, {count} numbers", rg.vmap(slope, engine="cuda"), (np.zeros(count), z)
-    total = sizes.measurements
-    data = measurements(min(total, CHUNK))
-    given = tuple(np.resize(a, (total, *np.shape(a)[1:])) for a in (np.zeros((1, 2)), *data.arguments))
-    errors = rg.vmap(bundle_adjustment.reprojection_error, engine="cuda", precision="ignore")
-    yield f"BA errors, {total} measurements", errors, given
-    total = sizes.embeddings
-    some = np.random.default_rng(10).normal(size=(min(total, DYNAMICS_ROWS), graph_embedding.VERTICES, DIMENSIONS))
-    x = np.resize(some, (total, *some.shape[1:]))
-    gradient = rg.vmap(rg.grad(graph_embedding.embedding_loss, "x"), engine="cuda", precision="ignore")
-    yield f"graph embedding, k = {DIMENSIONS}, gradient, {total} embeddings", gradient, (np.zeros(total), x)
-
-
-def _arrays(found: Any) -> list[Any]:
-    """The arrays in a result."""
-    return [part for one in found for part in _arrays(one)] if isinstance(found, tuple) else [found]
 
 
 # -----------------------------------------------------------------------------
@@ -653,11 +601,6 @@ def compile_interpreters(where: Device) -> list[subprocess.Popen[bytes]]:
 # -----------------------------------------------------------------------------
 # Graph embeddings and planets as batches, and the wave as a single run, on the device.
 
-#: embeddings and systems whose rows the host makes; a larger batch repeats them
-DYNAMICS_ROWS = 1 << 12
-#: dimensions of the embedding
-DIMENSIONS = 10
-
 
 def embedding_rows(sizes: Sizes) -> Iterator[dict[str, Any]]:
     """The losses of embeddings of the Petersen graph, and their gradients."""
@@ -743,8 +686,8 @@ def wave_rows(sizes: Sizes) -> Iterator[dict[str, Any]]:
     }
     for kind, (run, of_peers) in tasks.items():
         name = f"wave, {n} × {n} cells, {steps} steps, {kind}"
-        expected, cores = _timed(run, "native", 1)
-        found, took = _timed(run, "cuda", sizes.repeats)
+        expected, cores = timed(run, "native", 1)
+        found, took = timed(run, "cuda", sizes.repeats)
         error = checked(name, found, expected, 0.0)
         yield row_of(
             name,
@@ -755,16 +698,6 @@ def wave_rows(sizes: Sizes) -> Iterator[dict[str, Any]]:
             "a call by a user; each is a cell and step",
         )
         yield from peer_rows(name, cells, of_peers, sizes)
-
-
-def _timed(run: Callable[[Any], Any], engine: Any, repeats: int) -> tuple[Any, float]:
-    """(the result, the least milliseconds of some calls behind a first one)"""
-    found, least = run(engine), float("inf")
-    for _ in range(repeats):
-        begun = time.perf_counter()
-        run(engine)
-        least = min(least, 1e3 * (time.perf_counter() - begun))
-    return found, least
 
 
 # -----------------------------------------------------------------------------

@@ -86,8 +86,13 @@ def it_does_all_of_it(found: dict[str, Any]) -> None:
     assert [row["workload"].split(",")[0] for row in calls] == [
         "Bessel J₂",
         "Bessel J₂ and its slope",
+        "cubic polynomials in Q32.32",
+        "cubic polynomials in Q16.16",
         "BA errors",
         "graph embedding",
+        "GMM objective",
+        "regression",
+        "leapfrog",
     ]
     assert all(row["same"] and row["device_ms"] > 0 and row["host_ms"] > 0 for row in calls)
     # A peer is there, with every workload that it has, or is named.
