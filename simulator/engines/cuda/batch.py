@@ -172,7 +172,9 @@ def threads_of_instance(program: Program, device: Device, modes: dict[str, Any],
     """
     places = device.threads_per_multiprocessor * device.multiprocessors // max(1, count)
     found = min(most_threads(program, modes["backward"]), 1 << places.bit_length() - 1) if places > 1 else 1
-    return 1 if found > 1 and _kernel_key(program, device, modes | {"teams": True}) in _undivided else found
+    return (
+        1 if found > 1 and _undivided and _kernel_key(program, device, modes | {"teams": True}) in _undivided else found
+    )
 
 
 class BatchCode:

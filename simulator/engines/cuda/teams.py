@@ -54,10 +54,11 @@ from retrograd.simulator.engines.translator.affine import AffineForms
 from retrograd.simulator.engines.translator.flow import Flow, Node, Refusal, Variant, flow_of, register, written
 from retrograd.simulator.engines.translator.loop_summary import CALLS, LoopSummary, nested_loops, without_calls
 from retrograd.simulator.engines.translator.translate import Translator
-from retrograd.simulator.machine import REGISTERS
 
 #: passes behind the first one from which on a loop is divided
 FEW_PASSES = 2
+#: passes from which on a program has a kernel of teams
+WORTH = 8
 #: passes up to which a loop is divided; words that a loop stores to and restores
 MOST_PASSES, MOST_RESTORED = 1 << 31, 1 << 12
 #: a pass fails that takes more steps than the first one by a factor and a summand
@@ -95,8 +96,8 @@ class TeamLoop:
     #: address of an access -> the region in which it must lie, of those with a hint
     regions: Mapping[int, Range]
     accesses: Mapping[int, Access]
-    #: how many passes there are, as far as constants of the program state it; at most LONG
-    length: int | None
+    #: the number of passes, at most LONG
+    length: int
 
     @property
     def words(self) -> int:
@@ -123,11 +124,10 @@ def words_of_team(program: Program, backward: bool) -> int:
 def most_threads(program: Program, backward: bool) -> int:
     """The threads of a team that have a pass each of the longest loop, without its first pass: a power of two up to a warp.
 
-    1 without a loop that can be divided.
+    1 without a loop of WORTH passes that can be divided.
     """
-    lengths = [LONG if loop.length is None else loop.length for loop in team_loops(program, backward=backward)]
-    passes = max(lengths, default=0) - 1
-    return 1 if passes < FEW_PASSES else min(WARP, 1 << passes.bit_length() - 1)
+    passes = max((loop.length for loop in team_loops(program, backward=backward)), default=0)
+    return 1 if passes < WORTH else min(WARP, 1 << (passes - 1).bit_length() - 1)
 
 
 def _loops(flow: Flow, hints: Hints) -> tuple[TeamLoop, ...]:
@@ -174,6 +174,9 @@ class _Analysis:
             raise Refusal("it is a part of a procedure that it calls")
         addresses = sorted({at for node in self.nodes for at in flow.blocks[node]})
         self.steps = {at: step_of(flow.code[at], flow.program.format) for at in addresses}
+        length = self._length(loop, constants)
+        if length is None:
+            raise Refusal("its length depends on words of the run")
         if any(found.unerases or found.drops for found in self.steps.values()):
             raise Refusal("a lost word would have to come back")
         accesses: dict[int, Access] = {at: self._access(at) for at in addresses if self.steps[at].memory}
@@ -187,7 +190,7 @@ class _Analysis:
         self.loop = TeamLoop(
             (self.landing[0], False), self.landing, self.closing, leave, frozenset(self.nodes),
             tuple(sorted(changed - sums.keys())), tuple(sums), frozenset(chain(*sums.values())),
-            _joined(added), _joined(restored), regions, accesses, self._length(loop, constants),
+            _joined(added), _joined(restored), regions, accesses, length,
         )  # fmt: skip
 
     def _executed(self, loop: Collection[Node], edges: Mapping[Node, list[Node]]) -> set[Node]:
@@ -329,7 +332,8 @@ def _constants(flow: Flow, edges: Mapping[Node, list[Node]]) -> dict[Node, dict[
     A guess, for lengths of loops: a procedure is taken to leave registers as they are.
     """
     w, forms = flow.program.format, AffineForms(flow.program.format)
-    found: dict[Node, dict[int, int]] = {(flow.origin, False): dict.fromkeys(range(REGISTERS), 0)}
+    used = {r for run in flow.blocks.values() for at in run for r in _named(flow.code[at]).values()}
+    found: dict[Node, dict[int, int]] = {(flow.origin, False): dict.fromkeys(used, 0)}
     todo = list(found)
     while todo:
         node = todo.pop()

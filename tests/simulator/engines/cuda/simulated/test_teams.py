@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from retrograd.benchmarks import references
 from retrograd.benchmarks.gpu import padded, words_of
-from retrograd.examples import gmm
+from retrograd.examples import bessel, gmm
 from retrograd.isa.program import Hints
 from retrograd.simulator.engines.batch import cpu as on_cores
 from retrograd.simulator.engines.cuda import batch as on_gpus
@@ -95,11 +95,11 @@ def test_a_regression(divided: Any, of: str | None) -> None:
 
 
 def test_arrays_on_a_device(divided: Any) -> None:
-    arguments = regression(2, rows=5)
+    arguments = regression(2)
     there = rg.vmap(squares, engine="cuda")(*map(rg.on_device, arguments))
     expected = rg.vmap(squares, engine="native")(*arguments)
     assert all(map(np.array_equal, arrays(there), arrays(expected)))
-    assert divided == [(4, 2)]
+    assert divided == [(8, 2)]
 
 
 def test_more_elements_than_places(divided: Any) -> None:
@@ -128,13 +128,13 @@ def test_a_mixture(divided: Any, team: int) -> None:
 
 def test_passes_that_depend_on_each_other(divided: Any) -> None:
     """The gradient of a mixture rounds products of cotangents that earlier passes leave: later batches use one thread."""
-    compiled, rows, arguments = mixture(2, 4)
+    compiled, rows, arguments = mixture(2, 9)
     wanted = [arguments[name] for name in ("alphas", "means", "icf")]
     made = loss_gradient_program(compiled, False, wanted, arguments["out"], 0)
     program, rows = made.compiled.program, padded(made.compiled, rows, made.compiled.program.memory)
     for _ in range(2):
         same(on_gpus.run_batch(program, rows), on_cores.run_batch(program, rows, threads=1))
-    assert divided == [(2, 2)]
+    assert divided == [(8, 2)]
     assert len(on_gpus._undivided) == 1
 
 
@@ -327,6 +327,8 @@ def test_planted_faults_are_found(
 
 
 def test_threads_for_a_loop() -> None:
-    """A power of two, at most a thread a pass behind the first one."""
-    found = {points: most_threads(mixture(1, points)[0].program, False) for points in (2, 3, 5, 6, 17, 40)}
-    assert found == {2: 1, 3: 2, 5: 4, 6: 4, 17: 16, 40: 32}
+    """A power of two, at most a thread a pass behind the first one; short loops, and those of unknown length, have one."""
+    found = {points: most_threads(mixture(1, points)[0].program, False) for points in (2, 7, 8, 9, 17, 40)}
+    assert found == {2: 1, 7: 1, 8: 4, 9: 8, 17: 16, 40: 32}
+    compiled, _ = words_of(bessel.bessel, (np.zeros(1), np.ones(1)))
+    assert not team_loops(compiled.program)
