@@ -56,7 +56,7 @@ def measurements(count: int) -> Measurements:
     return around(bundle_adjustment.DATA / "ba1_n49_m7776_p31843.txt", count)[0]
 
 
-def mixture_data(points: int) -> Any:
+def mixture_data(points: int) -> references.Mixture:
     """ADBench's mixture with a number of points; below ten, as under the simulator, the smallest mixture with other points."""
     if points >= 10:
         return references.read_mixture(gmm.DATA / "1k_d10_K25.txt", points)

@@ -610,8 +610,8 @@ class TeamTranslator(Translator):
         code.branch(number.gtu(self.passes.load()), self.states[k].join, passing)
         code.start(passing)
         # A state that the formula gives, and that the program never has, may begin a pass without end.
-        first = self.left_before_loop.load() - self.left_then.load()
-        self.floor.store(self.left.load() - first * LONGER - LONGEST)
+        taken = self.left_before_loop.load() - self.left_then.load()
+        self.floor.store(self.left.load() - taken * LONGER - LONGEST)
         for j, r in enumerate(loop.registers):
             self.slots[register(r)].store(self._expected(loop, j, number - 1))
         code.start(alone)
