@@ -102,6 +102,17 @@ def test_arrays_on_a_device(divided: Any) -> None:
     assert divided == [(8, 2)]
 
 
+@pytest.mark.parametrize("name", ["Q16.16", "Q8.8"])
+def test_narrow_words(divided: Any, name: str) -> None:
+    first, *others = regression(3)
+    arguments = first, *(other / 2 for other in others)
+    gradient = rg.grad(squares, "w", scale=0)
+    there, here = (rg.vmap(gradient, engine=e, format=name, precision="ignore")(*arguments) for e in ("cuda", "native"))
+    assert np.array_equal(there, here)
+    assert divided == [(8, 3)]
+    assert not on_gpus._undivided
+
+
 def test_more_elements_than_places(divided: Any) -> None:
     """One thread an element, in the kernel without teams."""
     device = on_gpus.device(0)
