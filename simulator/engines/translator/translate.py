@@ -45,7 +45,7 @@ from retrograd.simulator.engines.llvm.builder import (
     structure,
 )
 from retrograd.simulator.engines.llvm.functions import Trees
-from retrograd.simulator.engines.llvm.instructions import MODES, Step, step_of
+from retrograd.simulator.engines.llvm.instructions import MODES, Step, shifts, step_of
 from retrograd.simulator.engines.llvm.jit import jit_compiler, source_digest
 from retrograd.simulator.engines.llvm.tiered_code import TieredCode
 from retrograd.simulator.engines.state import ACCOUNT, Exit, Slot, TranslatedSlot
@@ -482,7 +482,7 @@ class Translator:
                 self.ghosts.track(at, self.unchecked, words["m"])
         guards = _guards(found, self.modes)
         if found.size > OUT_OF_LINE:
-            after, failed = self._call(found, words)
+            after, failed = self._call(i, found, words)
             if guards or self.lanes > 1:
                 self._check(~failed)
         else:
@@ -514,7 +514,7 @@ class Translator:
     ) -> Trees:
         return Trees(code, self.w, words, found.roots, deferred, self.lanes)
 
-    def _call(self, found: Step, words: dict[str, Value]) -> tuple[dict[str, Value], Value]:
+    def _call(self, i: Instruction, found: Step, words: dict[str, Value]) -> tuple[dict[str, Value], Value]:
         """(words after it, whether a guard failed) of a long instruction, as a call of its own function."""
         result = structure(*[self.word] * len(found.after), self.word.truth)
 
@@ -525,6 +525,8 @@ class Translator:
             return inner.pack(*after, inner.any([*failed, *trees.unsound()], self.word.truth))
 
         name = f"{found.opcode.name.replace('.', '_')}{'_lifted' * found.differentiating}{'_same' * found.same}{'_lanes' * (self.lanes > 1)}"
+        if shifts(i.opcode):
+            name += f"_by{i.imm}"
         parameters = {f"word{k}": self.word for k in range(len(words))}
         callee = self.module.shared(name, result, parameters, f"{PURE} noinline", build)
         both = self.code.call(callee, *words.values())

@@ -622,3 +622,34 @@ def test_a_planted_fault_is_found(
         monkeypatch.setattr(native, "NativeEngine", fault)
     with pytest.raises(AssertionError):
         check(partial(TieredMachine, engine=engine, level=0))
+
+
+QUOTIENTS = """
+        .memory 2
+        start
+        add r5, 40
+top:    from.ne r6, r0, bottom
+        add r6, 1
+        ld.add r1, [r0]
+        ld.add r2, [r0 + 1]
+        fdivp.add r3, r1, r2, 40
+        fdivp.add r4, r1, r2, 45
+        fdivp.sub r4, r1, r2, 45
+        fdivp.sub r3, r1, r2, 40
+        ld.sub r2, [r0 + 1]
+        ld.sub r1, [r0]
+bottom: goto.ne r6, r5, top
+        sub r6, 40
+        sub r5, 40
+        finish
+"""
+
+
+def test_quotients_with_cotangents_differ_in_their_shifts() -> None:
+    """Translated, an instruction with cotangents calls a function of its own, and each shift needs another."""
+    program = rg.assemble(QUOTIENTS)
+    for machine in (rg.Machine(program), TieredMachine(program, engine="translated", level=0)):
+        machine.load(0, [3 << 40, 5 << 32])
+        machine.differentiating = True
+        machine.run()
+        assert not any(machine.registers)
