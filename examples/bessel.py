@@ -24,9 +24,6 @@ import math
 import retrograd as rg
 from retrograd import fixed, lognum, reversible
 
-#: factor of all terms, for guard digits; the remainders are scaled down with it. A power of two.
-GUARD = 65536.0
-
 
 @reversible
 def multiply(y: fixed, x: fixed, crumbs: fixed) -> None:
@@ -44,25 +41,25 @@ def multiply(y: fixed, x: fixed, crumbs: fixed) -> None:
 def bessel(out: fixed, z: fixed, nu: rg.static = 2, atol: rg.static = 1e-8) -> None:
     """out += Jν(z), summed until a term is at most `atol`; ν = 0, 1, 2, …, known when the program is compiled.
 
-    Inverse: out −= Jν(z). Error: 3·10⁻¹⁰ for |z| ≤ 2, 10⁻⁷ at 10, beyond which terms outgrow the guard digits.
-    Gradient: a term GUARD times as large has a cotangent GUARD times smaller, and the scale of derivatives makes up for it. Its
-    error is 10⁻⁹ for |z| ≤ 2, and 3·10⁻⁷ at 10.
+    The terms have 16 places more than z and the result, so their roundings do not count. Inverse: out −= Jν(z).
+    Error: 3·10⁻¹⁰ for |z| ≤ 2, 10⁻⁷ at 10. Trap: |z| of 20 and more, whose terms outgrow these points.
+    Gradient: its error is 10⁻⁹ for |z| ≤ 2, and 3·10⁻⁷ at 10.
     """
     with rg.routine() as series:
         minus = -((z / 2) ** 2)
-        term = GUARD * (z / 2) ** nu / math.factorial(nu)
-        total = fixed(0)
-        crumbs = fixed(0)
+        term: fixed[48] = (z / 2) ** nu / math.factorial(nu)
+        total: fixed[48] = fixed(0)
+        crumbs: fixed[48] = fixed(0)
         step, divisor = nu - 1, 0
         total += term
         if minus < 0:  # which is rounded to 0 for |z| < 2^-15: then the first term is all
-            while (abs(term) > GUARD * atol, divisor != 0):
+            while (abs(term) > atol, divisor != 0):
                 step += 2
                 divisor += step
                 x = minus / divisor
                 multiply(term, x, crumbs)
                 total += term
-    out += total / GUARD
+    out += total
     ~series
 
 
