@@ -74,6 +74,7 @@ from retrograd.simulator.engines.cuda.stepped_machine import DeviceMachine
 from retrograd.simulator.engines.tiering import Decision, Reason, optimised_at_once, policy
 
 import retrograd as rg
+from retrograd.derivatives._arguments import kinds
 from retrograd.derivatives._requests import gradient_program, loss_gradient_program
 from retrograd.runtime._batch_arguments import Batch
 from retrograd.runtime._execution import Request
@@ -149,8 +150,8 @@ def padded(compiled: Compiled, rows: Words, width: int) -> Words:
     return out
 
 
-def reals_of(words: Words) -> Reals:
-    return words.astype(np.int64) / 2.0**32
+def reals_of(words: Words, point: int = 32) -> Reals:
+    return words.astype(np.int64) / 2.0**point
 
 
 def bessel_gradient(count: int) -> tuple[Compiled, Program, Words, tuple[int, int]]:
@@ -634,17 +635,17 @@ def planets_rows(sizes: Sizes) -> Iterator[dict[str, Any]]:
     q, v, gm = leapfrog.solar_system()
     near = 1 + 1e-3 * np.linspace(0, 1, count)[:, None, None]
     places = rg.fixed.to_reals(rg.fixed.to_words(q * near))
-    natural = v / leapfrog.LARGER, gm / leapfrog.LARGER
     some = np.asarray(places[:CHECKED])
-    exact = np.array([references.drift_kick_drift(one, *natural, steps, h)[0] for one in some])
-    by_v = np.array([references.gradients(one, *natural, steps, h, simulations.EARTH, 0)[1][1] for one in some])
+    exact = np.array([references.drift_kick_drift(one, v, gm, steps, h)[0] for one in some])
+    by_v = np.array([references.gradients(one, v, gm, steps, h, simulations.EARTH, 0)[1][1] for one in some])
     axes = only("q", leapfrog.leapfrog) | {"rate": None}
     compiled, rows = words_of(leapfrog.leapfrog, (places, v, gm, steps), axes)
     of_q, of_v = (next(a for a in compiled.arguments if a.name == name) for name in ("q", "v"))
-    whole = np.resize(np.asarray(places), (total, *q.shape)), np.resize(natural[0], (total, *v.shape))
-    of_peers = gpu_peers.planets(*whole, natural[1], steps, h, exact, by_v)
+    whole = np.resize(np.asarray(places), (total, *q.shape)), np.resize(v, (total, *v.shape))
+    of_peers = gpu_peers.planets(*whole, gm, steps, h, exact, by_v)
     after, times = timed_run(compiled.program, rows, total, sizes.repeats)
-    found = reals_of(after[:CHECKED, of_q.address : of_q.address + of_q.type.size])
+    finer = kinds(of_q.type)[0].point(compiled.format)
+    found = reals_of(after[:CHECKED, of_q.address : of_q.address + of_q.type.size], finer)
     name = f"leapfrog, nine bodies, {steps} steps, {total} systems"
     yield row_of(name, "retrograd", total, times, checked(name, found, exact, 1e-8 * steps))
     yield from peer_rows(name, total, of_peers[0], sizes)
@@ -655,7 +656,9 @@ def planets_rows(sizes: Sizes) -> Iterator[dict[str, Any]]:
     rows[:, of_q.address + made.cotangents + 3 * simulations.EARTH] = 1 << (32 + SCALE)
     after, times = timed_run(made.compiled.program, rows, total, sizes.repeats)
     first = of_v.address + made.cotangents
-    found = leapfrog.LARGER * reals_of(after[:CHECKED, first : first + of_v.type.size]) / 2.0**SCALE
+    # A cotangent at the point p has F + q − p places where that of q begins as 2^F.
+    behind = 32 + SCALE + finer - kinds(of_v.type)[0].point(compiled.format)
+    found = reals_of(after[:CHECKED, first : first + of_v.type.size], behind)
     name = f"leapfrog, nine bodies, {steps} steps, gradient, {total} systems"
     yield row_of(name, "retrograd", total, times, checked(name, found, by_v, 1e-6))
     yield from peer_rows(name, total, of_peers[1], sizes)

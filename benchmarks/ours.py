@@ -22,7 +22,7 @@ from retrograd.compiler.pipeline import Argument
 from retrograd.simulator.engines.batch.layout import Range
 
 import retrograd as rg
-from retrograd.derivatives._arguments import automatic
+from retrograd.derivatives._arguments import automatic, kinds
 from retrograd.derivatives._requests import (
     DerivedProgram,
     gradient_program,
@@ -136,7 +136,8 @@ def value(call: Call, result: str) -> Ours:
     def public(engine: str) -> Any:
         return rg.run_batch(call.function, *call.args, in_axes=call.in_axes, engine=engine, progress=False)
 
-    return Ours(call.compiled, call.loaded, [(a.address, a.type.size)], _reader(call), _own(call), public=public)
+    numbers = _reader(call, _points(call, [a]))
+    return Ours(call.compiled, call.loaded, [(a.address, a.type.size)], numbers, _own(call), public=public)
 
 
 def gradient(call: Call, wanted: Sequence[str], loss: str = "out") -> Ours:
@@ -149,7 +150,8 @@ def gradient(call: Call, wanted: Sequence[str], loss: str = "out") -> Ours:
     def public(engine: str) -> Any:
         return rg.vmap(derived, call.in_axes, engine=engine)(*call.args)
 
-    return Ours(program.compiled, call.loaded, kept, _reader(call, scale), _own(call), public=public)
+    numbers = _reader(call, _places(call, chosen, lost))
+    return Ours(program.compiled, call.loaded, kept, numbers, _own(call), public=public)
 
 
 def rows(
@@ -157,18 +159,14 @@ def rows(
     wanted: Sequence[str],
     outputs: str,
     which: Sequence[int] | None = None,
-    *,
-    unit: float = 1.0,
 ) -> Ours:
     """∂outputs/∂wanted of each element: all elements with cotangents of the first outputs, then all with those of the next, and so on.
 
-    `which` outputs; None: all. The result is a matrix for each element, one row for each output, times `unit`: the unit of the
-    wanted quantity, if the program holds it in another.
+    `which` outputs; None: all. The result is a matrix for each element, one row for each output.
     """
     a = call.argument(outputs)
     chosen = call.arguments(wanted)
-    scale = call.scale
-    one = np.uint64(1 << call.compiled.format.frac + scale)
+    one = np.uint64(1 << call.compiled.format.frac + call.scale)
     elements, size = len(call.loaded.rows), a.type.size
     seeded = range(size) if which is None else which
     program, copies = most_copies(lambda copies: gradient_program(call.compiled, False, copies), len(seeded))
@@ -180,10 +178,10 @@ def rows(
     away = [(k + 1) * program.cotangents for k in range(copies)]
     ranges = call.loaded.ranges | {f"cotangents.{k}": (a.address + offset, size) for k, offset in enumerate(away)}
     kept = [(z.address + offset, z.type.size) for offset in away for z in chosen]
-    numbers = _reader(call, scale)
+    numbers = _reader(call, np.tile(_places(call, chosen, a), copies))
 
     def read(found: BatchWords) -> Reals:
-        by_run = (unit * numbers(found)).reshape(runs, -1, copies, sum(z.type.size for z in chosen))
+        by_run = numbers(found).reshape(runs, -1, copies, sum(z.type.size for z in chosen))
         by_element = np.moveaxis(by_run, 0, 1)
         return np.ascontiguousarray(by_element.reshape(len(by_element), runs * copies, -1)[:, : len(seeded)])
 
@@ -217,7 +215,8 @@ def hessian(call: Call, wanted: str, loss: str = "out", *, each: bool = False) -
         def public(engine: str) -> Any:
             return whole(*one)
 
-    numbers = _reader(call, scale)
+    # A tangent that begins as 2^F is 2^(F − p) of a number at the point p.
+    numbers = _reader(call, np.tile(_places(call, [a], lost) + call.compiled.format.frac - _points(call, [a]), copies))
 
     def read(found: BatchWords) -> Reals:
         return numbers(found).reshape(-1, size)[: len(given.rows) if each else size]
@@ -231,13 +230,24 @@ def _own(call: Call) -> int:
     return call.compiled.argument_words
 
 
-def _reader(call: Call, scale: int = 0) -> Callable[[BatchWords], Reals]:
+def _points(call: Call, arguments: Sequence[Argument]) -> NDArray[np.int64]:
+    """The binary points of the words of arguments."""
     w = call.compiled.format
+    return np.array([k.point(w) if k.is_fixed else w.frac for a in arguments for k in kinds(a.type)])
 
-    up = 64 - w.width
+
+def _places(call: Call, wanted: Sequence[Argument], of: Argument) -> NDArray[np.int64]:
+    """The places of cotangents of words at p, where that of `of`, at q, begins as 2^(F + scale): F + scale + q − p."""
+    begun = call.compiled.format.frac + call.scale + int(_points(call, [of])[0])
+    return begun - _points(call, wanted)
+
+
+def _reader(call: Call, places: NDArray[np.int64]) -> Callable[[BatchWords], Reals]:
+    """Words as numbers, each with its places behind the point."""
+    up = 64 - call.compiled.format.width
 
     def read(found: BatchWords) -> Reals:
-        numbers: Reals = (found.after.astype(np.int64) << up >> up) / 2.0 ** (w.frac + scale)
+        numbers: Reals = np.ldexp((found.after.astype(np.int64) << up >> up).astype(float), -places)
         return numbers
 
     return read

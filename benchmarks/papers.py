@@ -215,9 +215,8 @@ def out_and_back(steps: int) -> Callable[[], Cells]:
         energy = abs(leapfrog.energy(out.values.q, out.values.v, gm) / leapfrog.energy(q, v, gm) - 1)
         back = rg.run(~leapfrog.leapfrog, *[out.values[i] for i in range(3)], steps).words
         differing = sum(x != y for name in ("q", "v") for x, y in zip(back[name], begun[name], strict=True))
-        natural = q, v / leapfrog.LARGER, gm / leapfrog.LARGER
-        there = references.drift_kick_drift(*natural, steps, 1 / leapfrog.RATE)
-        home, _ = references.drift_kick_drift(there[0], there[1], natural[2], steps, -1 / leapfrog.RATE)
+        there = references.drift_kick_drift(q, v, gm, steps, 1 / leapfrog.RATE)
+        home, _ = references.drift_kick_drift(there[0], there[1], gm, steps, -1 / leapfrog.RATE)
         return {
             "words that differ": float(differing),
             "change of energy": float(energy),

@@ -8,9 +8,10 @@ although
 e is rounded. And e is the same: a drift reads only velocities, which it does not change, and a kick only positions.
 The inverse therefore brings every planet back to the last bit after any number of years, and takes no memory for the way.
 
-Lengths are in AU, times in years; G times the mass of the Sun is 4π². The last place of a fixed-point number is 2^-32 for
-numbers of any size, so small quantities are scaled up. Velocities and G m are 2^20 times their values: the rounding error of
-a kick is then a millionth of its size without the factor, and the centre of mass does not drift.
+Lengths are in AU, times in years; G times the mass of the Sun is 4π². Each quantity has a binary point for its size, so a
+kick, a ten-thousandth of a velocity, keeps its bits. Most products then need the shift of one format, 40 + 50 − 58 = 32
+places, for which vectors of words have the fastest product. Points that use all the bits of a word, as `rg.autoscale` finds
+them for a source without points, bring the error down to that of float64. A gradient then takes half as long again.
 
     python -m retrograd.examples.leapfrog [steps]
 """
@@ -20,6 +21,7 @@ from __future__ import annotations
 import math
 import sys
 import time
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -34,8 +36,6 @@ if TYPE_CHECKING:
 
 #: steps in a year
 RATE = 100
-#: factor of velocities and G m over AU/yr and AU³/yr²
-LARGER = 2.0**20
 G_SUN = 4 * math.pi**2
 
 #: name: mass of the Sun over its own; a (AU), e, inclination, mean longitude, longitude of perihelion, of the node (degrees).
@@ -54,9 +54,9 @@ PLANETS = {
 
 
 @reversible
-def drift(q: Array[fixed, "n", 3], v: Array[fixed, "n", 3], parts: rg.static) -> None:
-    """q += v / parts. Inverse: −=. Error: a last place."""
-    q += v / parts
+def drift(q: Array[fixed, "n", 3], v: Array[fixed, "n", 3], half: rg.static) -> None:
+    """q += v · half, half = dt / 2. Inverse: −=. Error: a last place."""
+    q += v * half
 
 
 @reversible
@@ -76,10 +76,10 @@ def attract(
     """
     with rg.routine() as r:
         d = p - q
-        square = rg.sum(d * d)
-        u = d / rg.sqrt(square)
-        pull = gn / (rate * square)
-        push = gm / (rate * square)
+        square: fixed[50] = rg.sum(d * d)
+        u = fixed[40](d / rg.sqrt(square))
+        pull: fixed[50] = gn / (rate * square)
+        push: fixed[50] = gm / (rate * square)
     v += pull * u
     w -= push * u
     ~r
@@ -95,21 +95,25 @@ def kick(v: Array[fixed, "n", 3], gm: Array[fixed, "n"], q: Array[fixed, "n", 3]
 
 @reversible
 def leapfrog(
-    q: Array[fixed, "n", 3], v: Array[fixed, "n", 3], gm: Array[fixed, "n"], steps: int, rate: rg.static = RATE
+    q: Array[fixed[41], "n", 3],
+    v: Array[fixed[58], "n", 3],
+    gm: Array[fixed[52], "n"],
+    steps: int,
+    rate: rg.static = RATE,
 ) -> None:
-    """(q, v) after `steps` steps of 1/rate of a year; v and gm are LARGER times their values. Inverse: the state before, bit for bit.
+    """(q, v) after `steps` steps of 1/rate of a year. Inverse: the state before, bit for bit.
 
-    Gradient: the derivatives by quantities that are LARGER are smaller by the same factor, which the scale of derivatives makes
-    up for.
+    Error of the planets after 10,000 steps: 9·10⁻⁹ AU. Traps: a distance above 90 AU, whose square does not fit; a velocity
+    above 32 AU a year.
     """
     for _ in range(steps):
-        drift(q, v, 2 * rate * LARGER)
+        drift(q, v, Fraction(1, 2 * rate))
         kick(v, gm, q, rate)
-        drift(q, v, 2 * rate * LARGER)
+        drift(q, v, Fraction(1, 2 * rate))
 
 
 def solar_system() -> tuple[Reals, Reals, Reals]:
-    """(q, LARGER v, LARGER G m) of the Sun and the planets at J2000, the centre of mass at rest in the origin."""
+    """(q, v, G m) of the Sun and the planets at J2000, the centre of mass at rest in the origin."""
     bodies = [(np.zeros(3), np.zeros(3), G_SUN)]
     for mass, a, e, *degrees in PLANETS.values():
         inclination, longitude, perihelion, node = np.radians(degrees)
@@ -128,7 +132,7 @@ def solar_system() -> tuple[Reals, Reals, Reals]:
     q, v, masses = (np.array(part) for part in zip(*bodies, strict=True))
     q -= masses @ q / masses.sum()
     v -= masses @ v / masses.sum()
-    return q, LARGER * v, LARGER * masses
+    return q, v, masses
 
 
 def _about_z(t: float) -> Reals:
@@ -140,8 +144,8 @@ def _about_x(t: float) -> Reals:
 
 
 def reference(q: Reals, v: Reals, gm: Reals, steps: int, rate: float = RATE) -> tuple[Reals, Reals]:
-    """(q, LARGER v) after `steps` steps in floating point."""
-    dt, q, v, gm = 1 / rate, q.copy(), v / LARGER, gm / LARGER
+    """(q, v) after `steps` steps in floating point."""
+    dt, q, v = 1 / rate, q.copy(), v.copy()
     for _ in range(steps):
         q += v * (dt / 2)
         d = q[None] - q[:, None]
@@ -149,13 +153,12 @@ def reference(q: Reals, v: Reals, gm: Reals, steps: int, rate: float = RATE) -> 
         np.fill_diagonal(r, 1)
         v += dt * np.einsum("j,ijc->ic", gm, d / r[..., None] ** 3)
         q += v * (dt / 2)
-    return q, LARGER * v
+    return q, v
 
 
 def energy(q: Reals, v: Reals, gm: Reals) -> float:
-    """G times the energy: Σ G mᵢ vᵢ² / 2 − Σ G mᵢ G mⱼ / |qᵢ − qⱼ|, of LARGER v and G m."""
+    """G times the energy: Σ G mᵢ vᵢ² / 2 − Σ G mᵢ G mⱼ / |qᵢ − qⱼ|."""
     i, j = np.triu_indices(len(gm), 1)
-    v, gm = v / LARGER, gm / LARGER
     return float(0.5 * gm @ (v**2).sum(axis=1) - (gm[i] * gm[j] / np.linalg.norm(q[i] - q[j], axis=1)).sum())
 
 
@@ -174,7 +177,7 @@ def main() -> None:
     print(f"largest difference from floating point: {np.abs(after.q - exact).max():.1e} AU")
     print(f"energy, relative change: {energy(after.q, after.v, gm) / energy(q, v, gm) - 1:+.1e}")
     out.machine.run_back()
-    start = rg.fixed.to_words(q).ravel().tolist()
+    start = rg.run(leapfrog, q, v, gm, 0).words["q"]
     print(f"back at the first word: {out.machine.memory[: len(start)] == start}")
 
 

@@ -3,7 +3,7 @@
     ratio = time of our function / time of `compiled(kernel)` on the same arguments
 
 The kernels are plain loops in float64 over whole batches, without fastmath. Some have an adjoint written by hand, which computes the
-value, too. The definitions are those of the examples; only `leapfrog` takes velocities and masses unscaled. A kernel is an ordinary
+value, too. The definitions are those of the examples. A kernel is an ordinary
 function that calls no other, so it runs without Numba, too; `compiled` imports Numba when it is first called.
 """
 

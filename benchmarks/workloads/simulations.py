@@ -22,19 +22,18 @@ EARTH = 3
 def planets_problem(steps: int, gradient: bool = True) -> Problem:
     """`steps` steps; and the gradient of the Earth's first coordinate after them by the initial velocities."""
     q, v, gm = planets_example.solar_system()
-    natural = q, v / planets_example.LARGER, gm / planets_example.LARGER
     h = 1 / planets_example.RATE
-    planets_data = Bodies(*natural, steps, h)
-    end, _ = references.drift_kick_drift(*natural, steps, h)
+    planets_data = Bodies(q, v, gm, steps, h)
+    end, _ = references.drift_kick_drift(q, v, gm, steps, h)
     axes = ours.only("q", planets_example.leapfrog) | {"rate": None}
     call = ours.Call(planets_example.leapfrog, (q[None], v, gm, steps), axes)
     tasks = [Task("value", planets_data, end, 1e-8 * steps, lambda: ours.value(call, "q"), absolute=True)]
     if gradient:
-        _, (_, by_v, _) = references.gradients(*natural, steps, h, EARTH, 0)
+        _, (_, by_v, _) = references.gradients(q, v, gm, steps, h, EARTH, 0)
         tasks.append(
             Task(
                 "gradient", planets_data, by_v, 3e-8 * max(30, steps),
-                lambda: ours.rows(call, ["v"], "q", [3 * EARTH], unit=planets_example.LARGER),
+                lambda: ours.rows(call, ["v"], "q", [3 * EARTH]),
             )
         )  # fmt: skip
     return Problem(f"{steps} steps of a hundredth of a year, nine bodies", steps, tuple(tasks), steps)
@@ -61,12 +60,11 @@ def _planets_goldens() -> Sequence[Golden]:
 
     def gradient() -> float:
         """The relative error of ∂(the Earth's first coordinate after 30 steps)/∂(initial velocities)."""
-        natural = q, v / planets_example.LARGER, gm / planets_example.LARGER
-        _, (_, by_v, _) = references.gradients(*natural, 30, 1 / planets_example.RATE, EARTH, 0)
+        _, (_, by_v, _) = references.gradients(q, v, gm, 30, 1 / planets_example.RATE, EARTH, 0)
         seed = np.zeros((len(gm), 3))
         seed[EARTH, 0] = 1
         _, back = rg.vjp(planets_example.leapfrog, q, v, gm, 30)
-        found: Reals = planets_example.LARGER * back({"q": seed}).v
+        found: Reals = back({"q": seed}).v
         return float(np.abs(found - by_v).max() / np.abs(by_v).max())
 
     return [

@@ -111,7 +111,7 @@ def _pair_of_sparse(g: Rng) -> tuple[Any, ...]:
 
 
 def _bodies(g: Rng) -> tuple[Any, Any, Any]:
-    return g.normal(size=(3, 3)) * 3, g.normal(size=(3, 3)) * 100, g.uniform(0.1, 4, size=3)
+    return g.normal(size=(3, 3)) * 3, g.normal(size=(3, 3)) * 3, g.uniform(0.1, 4, size=3)
 
 
 def _camera(g: Rng) -> tuple[Any, ...]:
