@@ -19,7 +19,7 @@ import numpy as np
 from retrograd.compiler.frontends.python.captures import static_key
 from retrograd.compiler.frontends.python.context import Context, evaluates
 from retrograd.compiler.frontends.python.expressions import ALTERNATIVES, array_method, foreign_call, reduced, select
-from retrograd.compiler.frontends.python.indexing import chosen_function, word_of_stack
+from retrograd.compiler.frontends.python.indexing import chosen_function, reshaped, word_of_stack
 from retrograd.compiler.frontends.python.source import NOTHING, InnerFunction, Parameter, SourceFunction, shortened
 from retrograd.compiler.frontends.specialisation import parameters_of
 from retrograd.compiler.ir.effects import only_adds
@@ -538,6 +538,10 @@ def call(cx: Context, node: ast.Call) -> Value:
         found = array_method(cx, array, node) if isinstance(array, ArrayView | Lazy) else None
         if found is not None:
             return found
+    if isinstance(node.func, ast.Attribute) and node.func.attr in ("reshape", "ravel", "flatten"):
+        array = cx.value(node.func.value)
+        if isinstance(array, ArrayView | Lazy):
+            return reshaped(cx, array, node.func.attr, _arguments_of(cx, node, None), node)
     f = cx.value(node.func)
     if isinstance(f, FunctionValue):
         return value_of_call(cx, f, node)
@@ -555,6 +559,10 @@ def call(cx: Context, node: ast.Call) -> Value:
             else "Write an expression or an update in its place."
         )
         cx.fail("RG0715", f"`{shortened(node.func)}` takes no keywords here", node, hint)
+    if callee is np.reshape or callee is np.ravel:
+        array, *lengths = _arguments_of(cx, node, None) or [f]
+        if isinstance(array, ArrayView | Lazy):
+            return reshaped(cx, array, callee.__name__, lengths, node)
     if isinstance(callee, Intrinsic):
         return _value_of_intrinsic(cx, callee, node, getattr(given, "__module__", None) == "math")
     kind = scalar_of(callee)

@@ -197,6 +197,9 @@ def _array_attribute(cx: Context, x: ArrayView | Lazy, name: str, node: ast.Attr
             return ArrayView(x.element, x.shape[::-1], x.strides[::-1], x.address, x.why_not)
         case "T":
             return Lazy(x.shape[::-1], lambda index: element(x, index[::-1]))
+        case "conjugate" | "conj" | "dot" | "flatten" | "max" | "mean" | "min" | "ravel" | "reshape" | "sum":
+            # A call of it is lowered by its name; here it is a function, and none that another statement looks for.
+            return Constant(getattr(np.ndarray, name))
     if isinstance(x, ArrayView) and not isinstance(x.element, ScalarType):
         fields = dict(x.element.fields)
         if is_complex(x.element) and name in ("real", "imag"):
@@ -211,7 +214,7 @@ def _array_attribute(cx: Context, x: ArrayView | Lazy, name: str, node: ast.Attr
         node,
         f"write `rg.{name}({shortened(node.value)})`, with `axis=` where there is one"
         if name in intrinsics.INTRINSICS
-        else "arrays have .shape, .size, .ndim and .T; len(x) is the length",
+        else "arrays have .shape, .size, .ndim, .T, .reshape(n, m) and .ravel(); len(x) is the length",
     )
 
 

@@ -9,6 +9,7 @@ import ast
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from math import prod
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -45,10 +46,20 @@ from retrograd.compiler.ir.statements import (
     Test,
     Var,
 )
-from retrograd.compiler.language.arithmetic import element, number_kind
+from retrograd.compiler.language.arithmetic import element, first_of, number_kind
 from retrograd.compiler.language.complex_numbers import is_conjugation
 from retrograd.compiler.language.purity import need_container, need_plain
-from retrograd.compiler.language.types import ScalarType, bound, is_complex, is_empty, note_range, scalar_of, value_of
+from retrograd.compiler.language.types import (
+    ScalarType,
+    bound,
+    is_complex,
+    is_empty,
+    is_known,
+    known,
+    note_range,
+    scalar_of,
+    value_of,
+)
 from retrograd.compiler.language.values import (
     ArrayView,
     Constant,
@@ -418,9 +429,98 @@ def _constant_item(cx: Context, array: Any, keys: Sequence[ast.expr], node: ast.
 
 
 # -----------------------------------------------------------------------------
+# Other shapes of an array: `a.reshape(2, -1)`, `a.ravel()`, `a.flatten()`, `np.reshape(a, (2, 3))`, in row-major order.
+#
+# As in NumPy the new array has the words of a where strides reach them in the new order. Else, and for `flatten`, it is a
+# value, and a name of it is a copy.
+
+
+def reshaped(cx: Context, x: ArrayView | Lazy, name: str, wanted: Sequence[Value], node: ast.Call) -> Value:
+    """The elements of an array in row-major order, in another shape. Raises RG0712 for a shape of another size."""
+    if node.keywords:
+        message = f"`{shortened(node)}` takes no keywords here: the order of elements is by rows"
+        cx.fail("RG0715", message, node, "By columns: write `x.T.reshape(…).T`, with the lengths in opposite order.")
+    if not is_known(x.shape):
+        hint = "Index it, `a[k * n + j]`, or give the array its greatest length."
+        cx.fail("RG0717", f"the shape of `{shortened(node)}` is known only when the program runs", node, hint)
+    size = prod(x.shape)
+    if name == "reshape":
+        lengths = [_shape_of(cx, v, node) for v in wanted]
+        shape = lengths[0] if len(lengths) == 1 else tuple(n for part in lengths for n in part)
+    elif wanted:
+        cx.fail("RG0715", f"`{shortened(node)}` takes no arguments", node)
+    else:
+        shape = (size,)
+    others = prod(n for n in shape if n != -1)
+    if shape.count(-1) == 1 and others and size % others == 0:
+        shape = tuple(size // others if n == -1 else n for n in shape)
+    if prod(shape) != size or any(n < 0 for n in shape):
+        message = f"`{shortened(node)}` gives the {size} elements of {describe(x)} the shape {shape}"
+        cx.fail("RG0712", message, node, "The product of the lengths is the number of elements; one length may be -1.")
+    if not shape:
+        return first_of(x)
+    strides = _strides_of(x, shape) if isinstance(x, ArrayView) and name != "flatten" else None
+    if isinstance(x, ArrayView) and strides is not None:
+        return replace(x, shape=shape, strides=strides)
+    old, w = known(x.shape), cx.w
+
+    def picked(index: tuple[E, ...]) -> Value:
+        flat: E = const(0, INT)
+        for i, length in zip(index, shape, strict=True):
+            flat = add(cx.arithmetic.expression(cx.arithmetic.binary("*", Scalar(flat), Constant(length))), i, w)
+        own: list[E] = []
+        for length in reversed(old):
+            one, n = Scalar(flat), Constant(length)
+            own.insert(0, cx.arithmetic.expression(cx.arithmetic.binary("%", one, n)))
+            flat = cx.arithmetic.expression(cx.arithmetic.binary("//", one, n))
+        return element(x, tuple(own))
+
+    return Lazy(shape, picked)
+
+
+def _shape_of(cx: Context, given: Value, node: ast.Call) -> tuple[int, ...]:
+    """The lengths of one argument of `reshape`: a number or a tuple of numbers."""
+    if isinstance(given, Constant):
+        items = given.value if isinstance(given.value, tuple | list) else (given.value,)
+        if all(number_kind(n) is INT for n in items):
+            return tuple(int(n) for n in items)
+    message = (
+        f"`{shortened(node)}`: a length is {describe(given)}, and no integer that is known when the program is compiled"
+    )
+    cx.fail("RG0717", message, node, "Give numbers, or lengths such as `len(x)` of arrays whose shape is known.")
+
+
+def _strides_of(x: ArrayView, shape: tuple[int, ...]) -> tuple[int, ...] | None:
+    """The strides by which the words of x have another shape, or None where no strides reach them in the order of rows.
+
+    Neighbouring axes that are as one axis, stride = length · stride of the next, are joined. Each new axis must lie in one of
+    the joined axes.
+    """
+    if not prod(shape):
+        return tuple(1 for _ in shape)
+    joined: list[tuple[int, int]] = []
+    for n, stride in zip(known(x.shape), x.strides, strict=True):
+        if joined and joined[-1][1] == n * stride:
+            joined[-1] = joined[-1][0] * n, stride
+        elif n != 1:
+            joined.append((n, stride))
+    remaining = iter(joined)
+    out, left, inner = [], 1, 1
+    for n in shape:
+        if n != 1 and left == 1:
+            left, inner = next(remaining)
+        if left % n:
+            return None
+        left //= n
+        out.append(inner * left)
+    return tuple(out)
+
+
+# -----------------------------------------------------------------------------
 # Views that are bijections: expressions of a variable through which the variable can be changed.
 #
-#     -x    2 * x    x / 4    3 * z (of a lognum)    ~n    not b    fixed(n)    int(x)    lognum(x)    fixed(z)    z.conjugate()
+#     -x    2 * x    x / 4    3 * z    3 / z (z a lognum)    ~n    not b    fixed(n)    int(x)    lognum(x)    fixed(z)
+#     z.conjugate()
 #
 #     x seen through v:   x := v(x);  use;  x := v⁻¹(x)
 #
@@ -446,7 +546,7 @@ _CONVERTED = (
 )  # fmt: skip
 
 #: a hint
-VIEWS = "Views are -x, 2 * x and x / 4 (powers of two), c * z of a lognum, ~n, not b, fixed(n), int(x), uint(n), lognum(x), z.conjugate(), x.T, slices, and these of each other."
+VIEWS = "Views are -x, 2 * x and x / 4 (powers of two), c * z and c / z of a lognum, ~n, not b, fixed(n), int(x), uint(n), lognum(x), z.conjugate(), x.T, x.reshape(n, m), slices, and these of each other."
 
 
 @dataclass(frozen=True)
@@ -499,6 +599,9 @@ def view_of(cx: Context, node: ast.expr) -> View | None:
             factor, operand = _factor_of(cx, right), left
             if factor is None and isinstance(op, ast.Mult):
                 factor, operand = _factor_of(cx, left), right
+            if factor is None and isinstance(op, ast.Div) and (over := _factor_of(cx, left)):
+                dividend, inner = over, _view_of_operand(cx, right)
+                return inner and _extended(cx, inner, node, lambda kind: _quotient(cx, dividend, kind, node))
             if not factor:
                 return None
             by = factor
@@ -595,6 +698,15 @@ def _scaled(cx: Context, op: ast.operator, factor: Fraction, kind: Kind, node: a
         forward, back_ = ways if up >= 0 else ways[::-1]
         return Step(text, kind, None, forward, back_)
     return None
+
+
+def _quotient(cx: Context, dividend: Fraction, kind: Kind, node: ast.expr) -> Step | None:
+    """c / z of a lognum: its own inverse."""
+    if kind is not LOGNUM:
+        return None
+    c = cx.guarded(node, cx.builder.module.constants.number, float(dividend), LOGNUM)
+    divided: Callable[[E], E] = lambda e: _scalar(cx.arithmetic.binary("/", Scalar(c), Scalar(e)))  # noqa: E731
+    return Step(shortened(node), kind, None, divided, divided)
 
 
 def _by(cx: Context, symbol: str, operand: E) -> Callable[[E], E]:
