@@ -542,7 +542,7 @@ def _disjoint_by_stride(at: Address, place: ArrayView) -> bool:
 # Bijections: exchanges, rotations, negations, stacks.
 #
 # swap, cswap, neg, flip: their own inverses      rot ↔ irot, rol ↔ ror, push ↔ pop
-# x *= −1; n *= c of an odd c; n ^= n << k; u ^= u >> k of a uint
+# x *= −1; z **= −1 of a lognum; n *= c of an odd c; n ^= n << k; u ^= u >> k of a uint
 # erase: x := 0, which has no inverse
 
 
@@ -550,6 +550,7 @@ def _update_one_to_one(cx: Context, node: ast.AugAssign) -> bool:
     """An augmented assignment that maps words one to one though it reads its target; False for any other.
 
     x *= −1, x /= −1       the negative
+    z **= −1               the reciprocal of a lognum, its own inverse
     n *= c, c odd          the product mod 2^W, undone by the inverse of c mod 2^W
     n ^= n << k, k ≥ 1     undone by n ^= n << k ^ n << 2k ^ …
     u ^= u >> k, k ≥ 1     undone by u ^= u >> k ^ u >> 2k ^ …, of a uint: `>>` of an int copies the sign
@@ -577,6 +578,21 @@ def _update_one_to_one(cx: Context, node: ast.AugAssign) -> bool:
                 message = f"`{shortened(node)}` forgets a bit of `{shortened(node.target)}`: only odd factors have an inverse mod 2^W"
                 cx.fail("RG0703", message, node, hint)
             _change_words(cx, place, node, lambda t, d: _multiplied(cx, t, d, factor))
+            return True
+        case ast.Pow(), _:
+            found = cx.value(node.value)
+            if not isinstance(found, Constant) or number_kind(found.value) not in (INT, FIXED) or found.value != -1:
+                return False
+            place = location(cx, node.target)
+            kinds = {x.kind for x in _numbers(place)}
+            if BOOL in kinds:
+                return False
+            if kinds != {Kind.LOGNUM}:
+                s = shortened(node.target)
+                message = f"`{shortened(node)}` cannot be undone: 1/{s} is rounded, so many words have one reciprocal"
+                hint = f"make a new variable, `t = 1 / {s}`; or declare `{s}` a `lognum`, whose reciprocal is exact"
+                cx.fail("RG0701", message, node, hint)
+            _change_words(cx, place, node, _inverted)
             return True
         case ast.BitXor(), ast.BinOp(left=ast.expr() as left, op=ast.LShift() | ast.RShift() as shift, right=right) if (
             ast.unparse(left) == ast.unparse(node.target)
@@ -641,6 +657,13 @@ def _multiplied(cx: Context, t: Temporaries, d: Var, factor: int) -> Block:
         t.op("mul", "sub", d, product, Const(back)),
         Op(TABLE["swap"], d, product, None, 0, t.span),
     )
+
+
+def _inverted(t: Temporaries, d: Var) -> Block:
+    """p *= d; d /= p², which makes d = 1/p; p *= d, which is 1 again. Exact: each product adds two logarithms."""
+    former = t.fresh("former", d.kind)
+    multiply, divide = t.op("lmov", "mul", former, d), t.op("lmov", "div", d, former)
+    return multiply, divide, divide, multiply
 
 
 def _xored_with_shifted(cx: Context, t: Temporaries, d: Var, name: str, count: int) -> Block:

@@ -92,9 +92,45 @@ def test_negatives() -> None:
     check_gradient(negatives, 0.0, 2.0, [3.0, 4.0], 5 - 1j, 6, 2.0)
 
 
+@reversible
+def reciprocals(y: fixed, z: lognum, zs: Array[lognum, "n"], w: lognum) -> None:
+    z **= -1
+    zs **= -1.0
+    with rg.view(-6 / w) as m:
+        m *= z
+    y += fixed(z * zs[0] / zs[1] + w)
+
+
+def test_reciprocals_of_lognums_are_exact() -> None:
+    found = reciprocals(0.0, 4.0, [0.5, -8.0, 1e300], 3.0)
+    assert [float(v) for v in found.zs] == pytest.approx([2.0, -0.125, 1e-300], rel=1e-7)
+    assert (found.z, found.w) == (0.25, pytest.approx(12.0, rel=1e-8))
+    check_inverse(reciprocals, 0.0, 4.0, [0.5, -8.0, 1e300], 3.0)
+    check_gradient(reciprocals, 0.0, 4.0, [0.5, -8.0, 2.0], 3.0)
+
+
+@reversible
+def reciprocal(z: lognum) -> None:
+    z **= -1
+
+
+@pytest.mark.parametrize("format", ["64,32", "32,16", "8,4"])
+def test_a_reciprocal_negates_the_logarithm_and_keeps_the_sign_of_every_word(format: str) -> None:
+    width = int(format.partition(",")[0])
+    sign = 1 << (width - 1)
+    some = (0, 1, sign, sign - 1, sign | 1, sign >> 1, (sign >> 1) - 1, *range(7, 2 * sign, sign // 9))
+    words = range(1 << width) if width == 8 else some
+    f = reciprocal.with_options(format=format)
+    for word in words:
+        given = rg.lognum.to_reals(np.array([word], np.uint64), format)[0]
+        found = rg.run(f, given, format=format)
+        assert found.words["z"][0] % (1 << width) == word & sign | -word % sign
+        assert rg.run(~f, found.values.z, format=format).words["z"][0] % (1 << width) == word
+
+
 @pytest.mark.parametrize(
     ("statement", "code"),
-    [("n *= 2", "RG0703"), ("n *= 0", "RG0703"), ("n /= -1", "RG0703"), ("n ^= n << 0", "RG0704"), ("n ^= n >> 3", "RG0704"), ("x *= 3", "RG0703"), ("n *= m", "RG0703")],
+    [("x **= -1", "RG0701"), ("n **= -1", "RG0701"), ("n *= 2", "RG0703"), ("n *= 0", "RG0703"), ("n /= -1", "RG0703"), ("n ^= n << 0", "RG0704"), ("n ^= n >> 3", "RG0704"), ("x *= 3", "RG0703"), ("n *= m", "RG0703")],
 )  # fmt: skip
 def test_what_forgets_a_bit_is_refused(tmp_path: Path, written: Written, statement: str, code: str) -> None:
     text = f"@reversible\ndef f(n: int, m: int, x: fixed):\n    {statement}\n"
@@ -107,6 +143,7 @@ WRONG = [
     "x = -x", "n = -n", "b = not b", "n = ~n", "a = -a", "z = -z", "k = -k", "a[0] = -a[0]", "q[1] = ~q[1]",
     "x = x + y", "x = y + x", "x = x - y", "x = 3 - x", "n = n ^ m", "n = m ^ n", "b = b ^ c", "k = k * j", "k = j * k", "k = k / j",
     "x = y", "b = c", "k = j", "a = 2.0", "x = 2 * x", "x = x * y", "n = n // 2", "b = b and c", "x = rg.sqrt(x)", "x = x * x + y",
+    "x **= -1", "n **= -1", "z **= -1",
     "x **= 2", "n //= 2", "n <<= 1", "n |= m", "b |= c", "x *= 2", "n *= 4", "x /= y", "x += x", "x += -x", "x -= 2 * x", "x -= x", "k *= k",
     "x += n * x", "a[0] += a[0]", "rg.push(n, m)", "b += c", "x ^= y",
 ]  # fmt: skip

@@ -1,0 +1,9 @@
+from retrograd import fixed, reversible
+
+
+@reversible
+def f(x: fixed):
+    x **= -1
+
+
+f(4.0)
