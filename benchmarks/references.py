@@ -125,6 +125,10 @@ def qr(q: Array, r: Array, a: Array) -> tuple[Array, Array]:
     return q + np.linalg.solve(upper.T, a.T).T, r + upper
 
 
+def hadamard(x: float, y: float) -> tuple[float, float]:
+    return (x + y) / np.sqrt(2), (x - y) / np.sqrt(2)
+
+
 def rotate_planes(x: Array, angles: Array) -> tuple[Array]:
     """x := U x, U a product of matrices that differ from the unit matrix in four elements."""
     n, u, t = len(x), np.eye(len(x)), iter(angles)

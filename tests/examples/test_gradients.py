@@ -190,6 +190,7 @@ def cases() -> Iterator[tuple[str, Case]]:
     yield "solve", Case(library.solve, references.solve, (zeros(5), square[5], normal(size=5)))
     yield "qr", Case(library.qr, references.qr, (zeros((5, 3)), zeros((3, 3)), normal(size=(5, 3))), first=2)
     yield "rotate_planes", Case(library.rotate_planes, references.rotate_planes, (normal(size=(4, 2)), normal(size=6)))
+    yield "hadamard", Case(library.hadamard, references.hadamard, (normal(), normal()))
     yield "fft", Case(library.fft, references.fft, (normal(size=(16, 2)),), packed={0: to_complex})
     waves = np.concatenate([normal(size=(1, 8)), zeros((5, 8))])
     yield "lax_wendroff", Case(library.lax_wendroff, references.lax_wendroff, (waves, 0.75))

@@ -152,6 +152,7 @@ LIBRARY = {
     "dot": Sample(library.dot, lambda g: (0.0, g.normal(size=4) * 50, g.normal(size=4)), "out"),
     "eigh": Sample(library.eigh, lambda g: (np.zeros(3), np.zeros((3, 3)), np.diag([1.0, 4.0, 9.0]) + 0.1 * _definite(g, 3)), runs=10),
     "eliminate": Sample(library.eliminate, lambda g: (_regular(g, 3), np.zeros((3, 3)), [0] * 3)),
+    "hadamard": Sample(library.hadamard, lambda g: (g.normal(), g.normal())),
     "fft": Sample(library.fft, lambda g: ([_complex(g) for _ in range(8)],)),
     "filter_into": Sample(library.filter_into, lambda g: (positive, np.zeros(5), [0] * 5, 0, g.normal(size=5))),
     "gauss_legendre": Sample(library.gauss_legendre, lambda g: (logistic, 0.0, *g.normal(size=2), 3), "out"),

@@ -9,7 +9,7 @@ subtracts the result. No garbage is left.
     linear_algebra   matvec, matmul, eliminate, solve, inverse, determinant, qr, rotate_planes;
                      of sparse matrices: sparse_dot, sparse_dot_scattered, sparse_matmul; Vector3, Quaternion,
                      scalar_product, vector_norm, rotate; of arrays: total, dot, norm, norm2, axpy, affine, mapfold,
-                     filter_into, argmax, sort, sort_pairs, permute, cumulative_sum, reverse; fft
+                     filter_into, argmax, sort, sort_pairs, permute, cumulative_sum, reverse; hadamard, fft
     factorisations   cholesky, lstsq, eigh, svd
     calculus         interpolate, spline, interpolate_cubic, trapezoid, simpson, gauss_legendre
     statistics       mean, variance, covariance, correlation, largest, logsumexp, softmax, cross_entropy, relu,
@@ -58,6 +58,7 @@ from retrograd.library.linear_algebra import (
     eliminate,
     fft,
     filter_into,
+    hadamard,
     inverse,
     mapfold,
     matmul,
@@ -112,7 +113,7 @@ __all__ = [
     "Complex", "Quaternion", "Vector3", "affine", "argmax", "axpy", "bennett", "bennett_any", "bennett_any_calls",
     "bennett_calls", "bennett_states", "bennett_steps", "box_muller", "cholesky", "complex_abs", "complex_arg",
     "correlation", "covariance", "cross_entropy", "cumulative_sum", "determinant", "dot", "eigh", "eliminate",
-    "factorial", "fft", "fibonacci", "filter_into", "first_fibonacci", "gauss_legendre", "idiv", "iexp", "imul",
+    "factorial", "fft", "fibonacci", "filter_into", "first_fibonacci", "gauss_legendre", "hadamard", "idiv", "iexp", "imul",
     "interpolate", "interpolate_cubic", "inverse", "kick", "largest", "lax_wendroff", "lax_wendroff_step",
     "leapfrog", "log_factorial", "logsumexp", "lstsq", "mapfold", "matmul", "matvec", "mean", "nice", "norm",
     "norm2", "normal_loglikelihood", "normal_logpdf", "online", "perceptron", "permute", "power", "qr", "relu",
