@@ -54,6 +54,7 @@ from retrograd.compiler.language.types import (
     StructType,
     Type,
     bound,
+    field_of_index,
     is_known,
     leaf_shapes,
 )
@@ -821,6 +822,8 @@ def _number(value: Value, steps: Sequence[str | tuple[int, ...]]) -> tuple[Var |
         match value, step:
             case StructValue(StructType(is_tuple=True), fields), (int(i),) if -len(fields) <= i < len(fields):
                 value = [*fields.values()][i]
+            case StructValue(t, fields), tuple() if (name := field_of_index(t, step)) is not None:
+                value = fields[name]
             case StructValue(_, fields), str() if step in fields:
                 value = fields[step]
             case ArrayView(_, shape), tuple() if len(step) <= len(shape) and is_known(shape):

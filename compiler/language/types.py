@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from keyword import iskeyword
 from math import ceil, log2, prod
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn, TypeGuard, TypeVar
@@ -85,8 +86,45 @@ def item_name(i: int) -> str:
 
 
 def part_name(name: str, t: StructType, field: str) -> str:
-    """A field of a struct in messages: `z.re`; an item of a tuple: `xs[0]`."""
-    return f"{name}[{field.removeprefix('item')}]" if t.is_tuple else f"{name}.{field}"
+    """A field of a struct in messages: `z.re`; an item of a tuple: `xs[0]`; of a dictionary: `d[(1, 2)]`."""
+    if t.is_tuple:
+        return f"{name}[{field.removeprefix('item')}]"
+    key = next((key for key, own in keys_of(t.cls).items() if own == field), field)
+    return f"{name}.{field}" if key == field else f"{name}[{key!r}]"
+
+
+def names_of_keys(keys: Iterable[Hashable]) -> dict[Hashable, str]:
+    """The field of each key of a dictionary: the key itself where it is a name of Python, else one that no key has."""
+    given = list(keys)
+    own = {k for k in given if isinstance(k, str) and k.isidentifier() and not iskeyword(k)}
+    out: dict[Hashable, str] = {}
+    for i, key in enumerate(given):
+        name = key if isinstance(key, str) and key in own else f"key{i}"
+        while name != key and name in own:
+            name += "_"
+        out[key] = name
+    return out
+
+
+def keys_of(cls: type) -> Mapping[Hashable, str]:
+    """Key → field of the struct that a dictionary is; empty for any other class."""
+    found: Mapping[Hashable, str] = vars(cls).get("__retrograd_keys__", _NO_KEYS)
+    return found
+
+
+def shown_fields(t: StructType) -> str:
+    """The fields of a struct, or the keys of a dictionary, in messages."""
+    keys = {field: key for key, field in keys_of(t.cls).items()}
+    return ", ".join(name if keys.get(name, name) == name else f"{keys[name]!r:.20}" for name, _ in t.fields)
+
+
+def field_of_index(t: StructType, index: tuple[int, ...]) -> str | None:
+    """The field of a dictionary that an index in a part's name leads to, `d[3]` or `d[1, 2]`; None for another struct."""
+    keys = keys_of(t.cls)
+    return keys.get(index, keys.get(index[0]) if len(index) == 1 else None)
+
+
+_NO_KEYS: Mapping[Hashable, str] = MappingProxyType({})
 
 
 def tuple_of(types: Sequence[Type]) -> StructType:

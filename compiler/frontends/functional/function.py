@@ -52,6 +52,7 @@ from retrograd.compiler.language.types import (
     StaticShape,
     StructShape,
     is_complex,
+    keys_of,
     row_major,
 )
 from retrograd.compiler.language.values import (
@@ -353,6 +354,11 @@ def _type(shape: Any, inference: Inference, function: FunctionalSource) -> Type:
         case StructShape(FormType(structure=Encoding() as encoding)):
             return encoding.type
         case StructShape(t, fields) if not isinstance(t, FormType) and not is_complex(t):
+            unnamed = next((key for key, name in keys_of(t.cls).items() if key != name), None)
+            if unnamed is not None or None in keys_of(t.cls):
+                message = f"`{function.__name__}` is given a dict with the key {unnamed!r:.40}, which is no name"
+                hint = 'Items of dicts have names here, `p["w"]`. A reversible function takes a dict with any keys.'
+                fail("RG0703", message, function.source, function.tree, hint)
             items = [(n, _type(inner, inference, function)) for n, inner in fields]
             return Tuple(tuple(x for _, x in items)) if t.is_tuple else record(t.cls.__name__, items)
         case StaticShape(_, FunctionValue(f, False, None)) if isinstance(f, FunctionalSource):

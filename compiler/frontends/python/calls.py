@@ -53,6 +53,7 @@ from retrograd.compiler.language.types import (
     is_empty,
     is_known,
     is_struct,
+    keys_of,
     leaf_shapes,
     mismatch,
     note_range,
@@ -582,7 +583,7 @@ def call(cx: Context, node: ast.Call) -> Value:
             return Constant(length) if isinstance(length, int) else Scalar(length.e)
         if isinstance(x, StackValue):
             return Scalar(count_of(x))
-        if isinstance(x, StructValue) and x.type.is_tuple:
+        if isinstance(x, StructValue) and (x.type.is_tuple or keys_of(x.type.cls)):
             return Constant(len(x.fields))
         if isinstance(x, Constant) and hasattr(type(x.value), "__len__"):
             cx.guarded(node, need_container, x.value, "the length of", "__len__")

@@ -51,7 +51,7 @@ from retrograd.compiler.ir.statements import (
 from retrograd.compiler.language.arithmetic import first_axis, number_kind
 from retrograd.compiler.language.intrinsics import repeat
 from retrograd.compiler.language.purity import need_iterable, need_plain
-from retrograd.compiler.language.types import operands
+from retrograd.compiler.language.types import keys_of, operands
 from retrograd.compiler.language.values import (
     ArrayView,
     Constant,
@@ -406,6 +406,8 @@ def iterable(cx: Context, node: ast.expr) -> Iterable | Constant:
     if isinstance(found, StructValue) and found.type.is_tuple:
         items = list(found.fields.values())
         return Iterable(const(len(items), INT), _picked(items), copied=True)
+    if isinstance(found, StructValue) and keys_of(found.type.cls):
+        return Constant(tuple(keys_of(found.type.cls)))
     if not isinstance(found, ArrayView | Lazy) or not found.shape:
         message = f"`{shortened(node)}` is {describe(found)}, which cannot be iterated over"
         hint: str | None = None

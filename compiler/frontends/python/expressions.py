@@ -35,6 +35,7 @@ from retrograd.compiler.language.types import (
     is_complex,
     is_empty,
     is_known,
+    keys_of,
     merged,
     note_range,
     sum_over,
@@ -145,6 +146,9 @@ def attribute_value(cx: Context, node: ast.Attribute) -> Value:
                 return wrapped
             known = [*fields, *(n for n in dir(t.cls) if not n.startswith("_"))]
             near = nearest(name, known) or f"its fields are {', '.join(fields)}"
+            if name in ("items", "keys", "values") and keys_of(t.cls):
+                s = shortened(node.value)
+                near = f"`for k in {s}:` goes through its keys, and `{s}[k]` is the value of one"
             cx.fail("RG0702", f"a {t} has no field `{name}`", node, near)
         case StackValue():
             s = shortened(node.value)

@@ -55,9 +55,11 @@ from retrograd.compiler.language.types import (
     is_complex,
     is_empty,
     is_known,
+    keys_of,
     known,
     note_range,
     scalar_of,
+    shown_fields,
     value_of,
 )
 from retrograd.compiler.language.values import (
@@ -139,7 +141,13 @@ def _index_struct(cx: Context, x: StructValue, node: ast.Subscript) -> Value:
         ends = (node.slice.lower, node.slice.upper, node.slice.step)
         bounds = [None if e is None else cx.static_int(e, "the bound of a slice") for e in ends]
         return tuple_value([x.fields[name] for name in names[slice(*bounds)]])
-    key = _key_of(cx, x, node)
+    key, keys = _key_of(cx, x, node), keys_of(x.type.cls)
+    if any(own != name for own, name in keys.items()):
+        try:
+            return x.fields[keys[key]]
+        except (KeyError, TypeError):
+            message = f"`{shortened(node.value)}` has no key {key!r:.40}"
+            cx.fail("RG0702", message, node, f"its keys are {shown_fields(x.type)}")
     if isinstance(key, str) and key in x.fields:
         return x.fields[key]
     if type(key) is int and -len(names) <= key < len(names):

@@ -29,9 +29,12 @@ from retrograd.compiler.language.types import (
     StaticType,
     StructType,
     Type,
+    field_of_index,
     has_points,
     is_complex,
+    keys_of,
     part_name,
+    shown_fields,
 )
 from retrograd.compiler.language.values import FormType
 from retrograd.compiler.pipeline import Argument
@@ -446,12 +449,13 @@ def flattened(t: Type, value: Any, name: str, what: str = "cotangent", *, lenien
             if value is None:
                 refuse(
                     f"the {what} of `{name}` is {_kind(given)}, and `{name}` is {t}",
-                    f"give a {t} or a mapping; its fields are {', '.join(name for name, _ in fields)}",
+                    f"give a {t} or a mapping; its fields are {shown_fields(t)}",
                 )
-            known = [field for field, _ in fields]
+            known, keys = [field for field, _ in fields], keys_of(t.cls)
+            value = {keys.get(key, key): part for key, part in value.items()}
             for field in value:
                 if field not in known:
-                    near = nearest(str(field), known) or f"its fields are {', '.join(known)}"
+                    near = nearest(str(field), known) or f"its fields are {shown_fields(t)}"
                     refuse(f"`{name}`, a {t}, has no field {field!r:.40}", near)
             parts = [
                 flattened(inner, value.get(field), part_name(name, t, field), what, lenient=lenient)
@@ -671,7 +675,7 @@ def first_number(a: Argument) -> str | None:
             case ArrayType(element, shape) if t.size:
                 path, t = f"{path}[{', '.join('0' for _ in shape)}]", element
             case StructType(_, fields):
-                found = (first_number(Argument(f"{path}.{field}", inner, 0)) for field, inner in fields)
+                found = (first_number(Argument(part_name(path, t, field), inner, 0)) for field, inner in fields)
                 return next((name for name in found if name is not None), None)
             case ArrayType() | ScalarType() | StackType() | StaticType():
                 return None
@@ -695,6 +699,8 @@ def _element(f: Any, a: Argument, index: tuple[int, ...]) -> Argument:
     """The element of an array, or the row that fewer indices than axes leave."""
     shown = f"{a.name}[{', '.join(map(str, index))}]"
     t: Type = a.type
+    if isinstance(t, StructType) and (own := field_of_index(t, index)) is not None:
+        return replace(_field(f, a, own), name=shown)
     if isinstance(t, StructType) and t.is_tuple and len(index) == 1:
         count = len(t.fields)
         if not -count <= index[0] < count:
@@ -722,8 +728,8 @@ def _element(f: Any, a: Argument, index: tuple[int, ...]) -> Argument:
 
 def _contents(t: Type) -> str | None:
     match t:
-        case StructType(_, fields):
-            return f"its fields are {', '.join(name for name, _ in fields)}"
+        case StructType():
+            return f"its fields are {shown_fields(t)}"
         case ArrayType(_, shape):
             return f"its elements are chosen by an index for each axis of {shape}"
         case ScalarType():

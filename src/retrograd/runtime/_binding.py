@@ -9,7 +9,7 @@ import ast
 import copyreg
 import dataclasses
 from collections import namedtuple
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from operator import itemgetter
@@ -40,7 +40,9 @@ from retrograd.compiler.language.types import (
     is_open,
     is_struct,
     item_name,
+    keys_of,
     mismatch,
+    names_of_keys,
     scalar_of,
     static,
     struct_of,
@@ -287,7 +289,7 @@ _ANNOTATIONS = {Kind.INT: int, Kind.UINT: uint, Kind.BOOL: bool, Kind.FIXED: fix
 def parts_of(value: Any) -> dict[str, Any] | None:
     """The values of a tree's root by name; None for a value that is no tree. Items of lists and tuples are named by `item_name`."""
     if isinstance(value, Mapping):
-        return dict(value) if all(isinstance(key, str) for key in value) else None
+        return {name: value[key] for key, name in names_of_keys(value).items()}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = dataclasses.fields(value)
         return {f.name: getattr(value, f.name) for f in fields} if all(f.init for f in fields) else None
@@ -310,6 +312,9 @@ def is_tree(value: Any) -> bool:
 
 def fields_of(t: StructType, value: Any) -> dict[str, Any] | None:
     """The value's parts by the names of a struct's fields; None where it has not exactly these fields."""
+    keys = keys_of(t.cls)
+    if keys and isinstance(value, Mapping):
+        return {name: value[key] for key, name in keys.items()} if keys.keys() == value.keys() else None
     parts = parts_of(value)
     if parts is None:
         return None
@@ -319,16 +324,19 @@ def fields_of(t: StructType, value: Any) -> dict[str, Any] | None:
     return {name: parts[name] for name in names} if parts.keys() == set(names) else None
 
 
-def struct_of_tree(kind: str, fields: tuple[tuple[str, Type], ...]) -> StructType:
-    """A struct of these fields, the same class for the same fields. `kind`: the name of the class."""
-    return StructType(_class(kind, fields), fields)
+def struct_of_tree(kind: str, fields: tuple[tuple[str, Type], ...], keys: tuple[Hashable, ...] = ()) -> StructType:
+    """A struct of these fields, the same class for the same fields. `kind`: its name; `keys`: those of a dictionary."""
+    return StructType(_class(kind, fields, keys), fields)
 
 
 @lru_cache(maxsize=1024)
-def _class(kind: str, fields: tuple[tuple[str, Type], ...]) -> type:
+def _class(kind: str, fields: tuple[tuple[str, Type], ...], keys: tuple[Hashable, ...]) -> type:
     made = dataclasses.make_dataclass(kind, [name for name, _ in fields], frozen=True)
     made.__retrograd_fields__ = {name: _annotation(t) for name, t in fields}  # type: ignore[attr-defined]
     made.__retrograd_defaults__ = {}  # type: ignore[attr-defined]
+    made.__retrograd_keys__ = of_keys = names_of_keys(keys)  # type: ignore[attr-defined]
+    if keys:
+        made.__getitem__ = lambda self, key: getattr(self, of_keys[key])  # type: ignore[index]
     return made
 
 
@@ -358,7 +366,10 @@ def restored(t: Type, given: Any, found: Any) -> Any:
                 return found
             parts = fields_of(t, given)
             assert parts is not None
-            return _like(given, {n: restored(inner, parts[n], getattr(found, n)) for n, inner in fields})
+            made = {n: restored(inner, parts[n], getattr(found, n)) for n, inner in fields}
+            if isinstance(given, Mapping) and (keys := keys_of(cls)):
+                return {key: made[keys[key]] for key in given}
+            return _like(given, made)
         case ArrayType(StructType(cls) as element) if isinstance(given, list | tuple) and not _plain(given, cls):
             items = [restored(element, one, struct) for one, struct in zip(given, found, strict=True)]
             return items if isinstance(given, list) else tuple(items)
@@ -382,7 +393,7 @@ def form_of(value: Any) -> Any:
 def _like(given: Any, parts: dict[str, Any]) -> Any:
     """A tree of the given form with other parts."""
     if isinstance(given, Mapping):
-        return {name: parts[name] for name in given}
+        return {key: parts[name] for key, name in names_of_keys(given).items()}
     if isinstance(given, list):
         return [*parts.values()]
     if isinstance(given, tuple):
@@ -669,8 +680,6 @@ def _type_of_value(value: Any, where: str, refuse: Callable[[str, str | None], N
             f"{where} is given {described(value)}",
             f"Annotate it: `{where.partition('` of ')[0].strip('`')}: {type(value).__name__}`, or a union of classes.",
         )
-    if isinstance(value, Mapping) and parts_of(value) is None:
-        refuse(f"{where} is given {described(value)} with keys that are no texts", "Keys name the fields of a struct.")
     if is_tree(value):
         return _type_of_tree(value, where, refuse)
     if isinstance(value, np.ndarray | list | tuple) or is_foreign(type(value)):
@@ -699,17 +708,17 @@ def _type_of_tree(value: Any, where: str, refuse: Callable[[str, str | None], No
     if not parts:
         refuse(f"{where} is given {described(value)} without fields", "A struct has one field at least.")
     owner = where.partition("` of ")
+    keys = tuple(value) if isinstance(value, Mapping) else ()
     types = []
-    for name, inner in parts.items():
-        if not name.isidentifier():
-            refuse(f"{where} has the key {name!r:.40}", "Keys name the fields of a struct: letters, digits and `_`.")
-        of = f"{owner[0]}.{name}{owner[1]}{owner[2]}"
+    for i, (name, inner) in enumerate(parts.items()):
+        part = f".{name}" if not keys or keys[i] == name else f"[{keys[i]!r:.40}]"
+        of = f"{owner[0]}{part}{owner[1]}{owner[2]}"
         types.append((name, _type_of_value(inner, of, refuse)))
     inners = {t for _, t in types}
     rows = isinstance(value, list) and isinstance(value[0], list | tuple) and not hasattr(value[0], "_fields")
     if isinstance(value, list) and not rows and len(inners) == 1 and isinstance(types[0][1], StructType):
         return ArrayType(types[0][1], (len(types),))
-    return struct_of_tree(type(value).__name__, tuple(types))
+    return struct_of_tree(type(value).__name__, tuple(types), keys)
 
 
 def _fields_hint(struct: StructType, value: Any) -> str | None:
