@@ -61,9 +61,13 @@ def _marked(block: ir.Block, released: Collection[ir.External] = ()) -> ir.Block
     nodes = [_inside(node) for node in block]
     for i, node in enumerate(block):
         if isinstance(node, ir.Local) and node.checked and mark_of(node) not in released:
-            behind.setdefault(_run(block, i, 1, {node.span}), []).append(mark_of(node))
+            last = _run(block, i, 1, {node.span})
+            end = _end_of_life(block, i, last, 1)
+            behind.setdefault(last if end is None else (i + end - 1) // 2, []).append(mark_of(node))
         elif isinstance(node, ir.Delocal) and node.checked:
-            before.setdefault(_run(block, i, -1, {node.span}), []).append(mark_of(node))
+            first = _run(block, i, -1, {node.span})
+            begin = _end_of_life(block, i, first, -1)
+            before.setdefault(first if begin is None else (begin + i + 1) // 2, []).append(mark_of(node))
         for test in _zero_tests(node):
             if mark_of(test) in released:
                 continue
@@ -118,6 +122,21 @@ def _run(block: ir.Block, start: int, step: int, places: set[Span | None]) -> in
             break
         at += step
     return at
+
+
+def _end_of_life(block: ir.Block, i: int, last: int, step: int) -> int | None:
+    """Where the life of a local that begins or ends at index i has its other end; None where that lies beyond the index `last`.
+
+    Such a local is made and released at one place in the source, `constant int t = e` without a use. Its release is its
+    making, inverted, so the local holds its value in the middle.
+    """
+    node, other = block[i], ir.Delocal if step > 0 else ir.Local
+    assert isinstance(node, ir.Local | ir.Delocal)
+    for k in range(i + step, last + step, step):
+        end = block[k]
+        if isinstance(end, other) and end.var is node.var:
+            return k
+    return None
 
 
 def _tests_pop(node: ir.Node) -> bool:
