@@ -110,4 +110,7 @@ register(
     ("RG0815", "no second derivative", "Roots and sizes have a kink at 0. Their first derivative there is that of one side, or 0, and no second derivative follows from "
      "it.",
      "Write a square without its root, `x * x`, and a size within a smooth function as `max(-x, x)`; or give the point a branch of its own."),
+    ("RG0816", "product or quotient that is not exact", "The statements `x *= e` and `x /= e` of Janus undo each other: the product is in the range of its type, and "
+     "the quotient leaves no remainder.",
+     "Choose a wider type or format, or test the remainder before, `assert x % e = 0`; `x += y / e` adds a quotient that is rounded down."),
 )  # fmt: skip

@@ -436,7 +436,7 @@ class _Parser(ABC):
 _TOKEN = re.compile(
     r"(?P<space>[ \t\r\n]+|//[^\n]*|/\*.*?\*/)|(?P<number>0[xX][0-9a-fA-F]+|0[oO][0-7]+|0[bB][01]+|[0-9]+)"
     r"|(?P<name>[A-Za-z_][A-Za-z0-9_']*)|(?P<string>\"(?:[^\"\\\n]|\\.)*\")|(?P<open>/\*|\")"
-    r"|(?P<sign><=>|\*\*|\+=|-=|\^=|!=|<=|>=|<<|>>|&&|\|\||[-+*/%<>=&|^!~(){}\[\],])",
+    r"|(?P<sign><=>|\*\*|\+=|-=|\^=|\*=|/=|!=|<=|>=|<<|>>|&&|\|\||[-+*/%<>=&|^!~(){}\[\],])",
     re.DOTALL,
 )
 _STARTS = frozenset({
@@ -447,7 +447,7 @@ _KEYWORDS = _STARTS | set(TYPES) | {
     "procedure", "then", "else", "fi", "do", "loop", "until", "by", "to", "end", "delocal", "size", "top", "empty", "nil",
     "true", "false", "external",
 }  # fmt: skip
-JANA = Grammar(_TOKEN, _STARTS, _KEYWORDS, {name: name for name in ("+=", "-=", "^=", "<=>")})
+JANA = Grammar(_TOKEN, _STARTS, _KEYWORDS, {name: name for name in ("+=", "-=", "^=", "*=", "/=", "<=>")})
 _ESCAPES = {"n": "\n", "t": "\t", "\\": "\\", '"': '"', "'": "'"}
 
 

@@ -34,7 +34,7 @@ from retrograd.compiler.frontends.janus.expressions import (
     word_in,
     word_type,
 )
-from retrograd.compiler.ir.expressions import Address, E, add, apply, const, read, sub
+from retrograd.compiler.ir.expressions import Address, E, add, apply, const, negated, read, sub
 from retrograd.compiler.ir.flatten import Temporaries
 from retrograd.compiler.ir.statements import (
     SP,
@@ -526,6 +526,7 @@ def shown(value: Any) -> str:
 # Lowering of the statements of one procedure of Janus to the reversible IR.
 #
 #     if p … fi q                    If(p, …, q); another condition than a test of cheap operands is kept in a bit
+#     x *= e, x /= e                 see `_multiplied`
 #     x += e                         Op, within the temporaries of e; an element is exchanged into a variable where e needs some
 #     push(x, s)                     S[count], x = x, S[count]; count += 1
 #
@@ -615,7 +616,42 @@ class StatementLowering:
         if place.type is None and node.operator != "^=":
             self.code.fail("RG0703", f"`{place.name}` is a bool, which has no {node.operator}", node.span)
         self._require_apart(node.target, place, (node.value,))
-        self.code.update(place, _UPDATES[node.operator], value)
+        if node.operator in _UPDATES:
+            self.code.update(place, _UPDATES[node.operator], value)
+        else:
+            nodes = self._multiplied(node, place, value)
+            self.code.emit(*(nodes if node.operator == "*=" else invert(nodes)))
+
+    def _multiplied(self, node: syntax.Update, place: ScalarPlace, factor: Value) -> Block:
+        """x *= e: q, x = x, q; x += q · e; q −= x / e, which is zero where q · e is in the range of the type.
+
+        Backward, q is the quotient and x the remainder, which must be zero. Traps: RG0816, and RG0402 for e = 0.
+        """
+        code, span, text = self.code, node.span, self.code.text(node.span)
+        former = Var("former", INT, span)
+        q = replace(place, name="former", where=former)
+        message = f"`{text}` has no inverse: the product is outside of the range of `{code.text(node.target.span)}`"
+        if node.operator == "/=":
+            message = f"`{text}` has no inverse backward: the product is outside of the range of `{place.name}`"
+        remainder = f"`{text}` leaves the remainder {{a}}, and must leave none"
+        with code.collect() as out:
+            code.emit(Local(former, False, span), Check(Test("eq", former, ZERO), "RG0816", remainder, span))
+            if isinstance(place.where, Var):
+                code.emit(Op(TABLE["swap"], place.where, former, None, 0, span))
+            else:
+                t = code.temporaries()
+                code.emit(*t.wrap((t.memory("exch", former, place.where),)))
+            code.update(place, "add", code.expressions.binary("*", code.expressions.read(q), factor))
+            e, x = exact(factor, code.w).e, code.expressions.read(place)
+            if place.type is not None and place.type.signed and (e.op != "const" or e.param == -1):
+                # The least number times −1 is itself as a word, and so is the quotient.
+                t = code.temporaries()
+                signs = [apply("slt", BOOL, v, const(0, INT)) for v in (code.expressions.read(q).e, e, x.e)]
+                wrapped = apply("and", BOOL, apply("and", BOOL, signs[0], signs[1]), signs[2])
+                code.emit(*t.wrap((Check(t.test(negated(wrapped)), "RG0816", message, span),)))
+            code.update(q, "sub", code.expressions.binary("/", x, factor))
+            code.emit(Check(Test("eq", former, ZERO), "RG0816", message, span), Delocal(former, False, span))
+        return tuple(out)
 
     def _require_apart(self, target: syntax.Reference, place: Place, others: Sequence[syntax.Expression]) -> None:
         """Refuse expressions that read a variable which a statement changes, and indices that read an array which it changes."""

@@ -143,7 +143,7 @@ class Declaration(Parameter):
 
 @dataclass(frozen=True)
 class Update(Statement):
-    """`x += e`, `x -= e`, `x ^= e`."""
+    """`x += e`, `x -= e`, `x ^= e`, `x *= e`, `x /= e`."""
 
     target: Reference
     operator: str
@@ -363,7 +363,7 @@ def calls(body: Sequence[Statement]) -> Iterator[Call]:
 #
 # Every procedure is replaced by its inverse, so a `call` stays a `call`. The inverse of the inverse is the program.
 
-_UPDATES = {"+=": "-=", "-=": "+=", "^=": "^="}
+_UPDATES = {"+=": "-=", "-=": "+=", "^=": "^=", "*=": "/=", "/=": "*="}
 
 
 def inverted(program: Program, main: bool = True) -> Program:

@@ -163,7 +163,15 @@ class Generator:
         x = self.draw.choice(targets).name
         if kind == "bool":
             return [f"{x} ^= {self.condition(scope, x)}"]
-        return [f"{x} {self.draw.choice(['+=', '-=', '^='])} {self.integer(scope, kind, x)}"]
+        return self.changes(x, self.integer(scope, kind, x))
+
+    def changes(self, target: str, e: str) -> list[str]:
+        """An update, or a product and mostly its quotient: a product by itself often leaves the range of its type."""
+        if self.chance(0.15):
+            factor = self.draw.choice(["2", "3", "-1", "-7", "10", "1", e])
+            out = [f"{target} *= {factor}", f"{target} /= {factor}"]
+            return out if self.chance(0.8) else [self.draw.choice(out)]
+        return [f"{target} {self.draw.choice(['+=', '-=', '^='])} {e}"]
 
     def element_update(self, scope: Scope) -> list[str]:
         arrays = [a for a in scope.arrays(writable=True) if a.type != "bool"]
@@ -171,9 +179,7 @@ class Generator:
             return ["skip"]
         a = self.draw.choice(arrays)
         without = "" if self.chance(0.1) else a.name
-        return [
-            f"{self.element(scope, a)} {self.draw.choice(['+=', '-=', '^='])} {self.integer(scope, a.type, without)}"
-        ]
+        return self.changes(self.element(scope, a), self.integer(scope, a.type, without))
 
     def swap(self, scope: Scope) -> list[str]:
         kind = self.draw.choice((*WORDS, "bool", "stack"))

@@ -38,6 +38,23 @@ class Cell:
         return isinstance(other, Cell) and self.words is other.words and self.at == other.at
 
 
+def updated(cell: Cell, operator: str, v: int, up: bool) -> None:
+    """cell := cell + v, cell · v or cell ^ v; with `up` false the difference or the quotient."""
+    if operator == "^=":
+        cell.value ^= v
+        return
+    if operator in ("+=", "-="):
+        cell.value += v if up else -v
+        return
+    if v == 0:
+        raise Halt("division")
+    former = cell.value
+    quotient, remainder = divmod(former, v)
+    cell.value = found = former * v if up else quotient
+    if cell.value != found or (remainder and not up):
+        raise Halt("exact")
+
+
 @dataclass
 class Grid:
     """An array, or its part with given first indices."""
@@ -197,10 +214,7 @@ class Interpreter:
                     v = self.value(value, env)[0]
                 finally:
                     self.changed = None
-                if op == "^=":
-                    cell.value ^= v
-                else:
-                    cell.value += v if (op == "+=") != back else -v
+                updated(cell, op, v, (op in ("+=", "*=")) != back)
             case syntax.Swap(left=left, right=right):
                 a, b = self.place(left, env), self.place(right, env)
                 if isinstance(a, Cell):

@@ -18,7 +18,7 @@ from retrograd.runtime._reversible import JanusFunction, run
 #: the kinds of faults of the interpreter, and their codes
 CODES = {
     "condition": "RG0803", "delocal": "RG0802", "index": "RG0801", "alias": "RG0805", "stack": "RG0806", "assert": "RG0804",
-    "division": "RG0402", "power": "RG0810",
+    "division": "RG0402", "power": "RG0810", "exact": "RG0816",
 }  # fmt: skip
 #: faults of operands
 OPERANDS = {"RG0402", "RG0801", "RG0805", "RG0806", "RG0810"}
