@@ -844,12 +844,24 @@ def _reached(cx: Context, start: E, stop: E, step: int, ordered: bool) -> E:
     return add(start, travelled, w)
 
 
+def _unpacked(item: Item) -> Item:
+    """The values in a tuple, or in a row of an array; any other item is itself."""
+    if isinstance(item, StructValue) and item.type.is_tuple:
+        return tuple(item.fields.values())
+    if isinstance(item, ArrayView | Lazy) and isinstance(item.shape[0], int):
+        rows = (first_axis(item, const(k, INT)) for k in range(item.shape[0]))
+        return tuple(read_only(v, NUMBER) if is_number(v) else v for v in rows)
+    return item
+
+
 def _bind_loop_item(cx: Context, target: ast.expr, item: Item, node: ast.For, versions: Counter[Var | Region]) -> None:
     """Name the item of one pass, as it is in these versions."""
     if isinstance(item, Constant):
         bind_name(cx, target, item, node)
         return
     targets = target.elts if isinstance(target, ast.Tuple | ast.List) else [target]
+    if isinstance(target, ast.Tuple | ast.List):
+        item = _unpacked(item)
     if isinstance(item, tuple):
         if len(targets) != len(item):
             message = f"`{shortened(target)}` names {len(targets)} value{'s' * (len(targets) != 1)} of {len(item)}"

@@ -12,7 +12,7 @@ from retrograd.compiler.frontends.python import control_flow
 from retrograd.simulator.machine import Stop
 
 import retrograd as rg
-from retrograd import Array, reversible
+from retrograd import Array, fixed, reversible
 from retrograd.runtime._execution import ProgramTrap
 
 WEIGHTS = np.array([5, 7, 11, 13])
@@ -278,3 +278,56 @@ def test_a_condition_that_contradicts_the_path_of_control(
         (~f if backward else f)(n, k, m)
     assert message in str(caught.value)
     assert caught.value.machine.run_back().stop is Stop.HALTED
+
+
+@reversible
+def unpacked(y: fixed, points: Array[fixed, "n", 2], boxes: Array[fixed, "n", 2, 2], s: fixed, c: fixed) -> None:
+    """Tuples and rows are unpacked into the names of a loop. Of an array, numbers are read and rows changed."""
+    for a, b in points:
+        y += a * b
+    for i, (a, b) in enumerate(points):
+        y += a * i - b
+    for (low, high), (a, b) in zip(boxes, points):  # noqa: B905
+        low[0] += a
+        high += b
+    for t, v in ((s, 2.0), (c, y)):
+        t += v
+    for (u, w), k in zip(((s, c), (c, y)), (3, 4)):  # noqa: B905
+        u += w * k
+
+
+def test_tuples_and_rows_are_unpacked_as_in_python() -> None:
+    points, boxes = np.arange(1.0, 7.0).reshape(3, 2), np.arange(12.0).reshape(3, 2, 2)
+    y, s, c = 0.5, 1.0, 2.0
+    wanted = boxes.copy()
+    for i, (a, b) in enumerate(points):
+        y += a * b + a * i - b
+    for (low, high), (a, b) in zip(wanted, points, strict=True):
+        low[0] += a
+        high += b
+    s, c = s + 2.0, c + y
+    s += c * 3
+    c += y * 4
+    found = unpacked(0.5, points, boxes, 1.0, 2.0)
+    assert (found.y, found.s, found.c, found.boxes.tolist()) == (y, s, c, wanted.tolist())
+    back = (~unpacked)(*found)
+    assert (back.y, back.s, back.c, back.boxes.tolist()) == (0.5, 1.0, 2.0, boxes.tolist())
+
+
+@reversible
+def three_of_two(y: fixed, points: Array[fixed, "n", 2]) -> None:
+    for a, b, c in points:
+        y += a + b + c
+
+
+@reversible
+def changed_number(y: fixed, points: Array[fixed, "n", 2]) -> None:
+    for a, b in points:
+        a += b
+
+
+def test_wrong_unpackings_are_refused() -> None:
+    with pytest.raises(rg.CompileError, match="names 3 values of 2"):
+        three_of_two(0.0, [[1.0, 2.0]])
+    with pytest.raises(rg.CompileError, match="RG0709"):
+        changed_number(0.0, [[1.0, 2.0]])
