@@ -768,3 +768,48 @@ def test_names_say_what_they_are() -> None:
     assert repr(rg.hvp(quadratic)) == "<hvp(quadratic)>"
     assert repr(rg.hessian(~quadratic)) == "<hessian(~quadratic)>"
     assert "h(args, vectors)" in (rg.hvp(quadratic).__doc__ or "")
+
+
+@reversible
+def waves(y: fixed, z: Array[complex, "n"], w: complex, x: fixed) -> None:
+    for i in range(len(z)):
+        t = z[i] * w * x
+        y += t.real**2 * t.imag + rg.exp(t.imag)
+
+
+def test_hessians_by_complex_numbers_are_those_of_their_parts() -> None:
+    """Against differences with 60 digits of the same function of Python's kind, by (re, im) of each number."""
+    z, w, x = [0.5 + 0.25j, -0.75 + 1j], 0.5 - 0.5j, 1.25
+
+    def value(v):
+        a, b, c = (mpmath.mpc(v[k], v[k + 1]) for k in (0, 2, 4))
+        return sum((t.real**2 * t.imag + mpmath.exp(t.imag) for t in (a * c * v[6], b * c * v[6])), mpmath.mpf(0))
+
+    at, h = [0.5, 0.25, -0.75, 1.0, 0.5, -0.5, 1.25], mpmath.mpf(10) ** -15
+    with mpmath.workdps(60):
+
+        def moved(i, j, s, t):
+            v = [mpmath.mpf(c) for c in at]
+            v[i] += s * h
+            v[j] += t * h
+            return value(v)
+
+        signs = [(s, t) for s in (1, -1) for t in (1, -1)]
+        wanted = np.array(
+            [
+                [float(sum(s * t * moved(i, j, s, t) for s, t in signs) / (4 * h * h)) for j in range(7)]
+                for i in range(7)
+            ]
+        )
+    blocks = rg.hessian(waves, ("z", "w", "x"))(0.0, z, w, x)
+    sizes, found = (4, 2, 1), np.zeros((7, 7))
+    ends = np.cumsum((0, *sizes))
+    for i, row in enumerate(blocks):
+        for j, block in enumerate(row):
+            found[ends[i] : ends[i + 1], ends[j] : ends[j + 1]] = np.asarray(block).reshape(sizes[i], sizes[j])
+    np.testing.assert_allclose(found, wanted, atol=2e-7)
+    # A real number is a vector of a complex one.
+    product = rg.hvp(waves, ("z", "w"))((0.0, z, w, x), ([1j, 2], 1))
+    direction = wanted @ np.array([0.0, 1.0, 2.0, 0.0, 1.0, 0.0, 0.0])
+    np.testing.assert_allclose(product[0], [complex(*direction[:2]), complex(*direction[2:4])], atol=4e-7)
+    assert product[1] == pytest.approx(complex(*direction[4:6]), abs=4e-7)

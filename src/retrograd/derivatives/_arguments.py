@@ -442,8 +442,8 @@ def flattened(t: Type, value: Any, name: str, what: str = "cotangent", *, lenien
             return _of_form(t, value, name, what)
         case StructType(_, fields):
             given = value
-            if is_complex(t) and isinstance(value, complex | np.complexfloating):
-                return np.array([value.real, value.imag])
+            if is_complex(t) and isinstance(value, int | float | complex | np.number):
+                return np.array([value.real, value.imag], np.float64)
             if not isinstance(value, Mapping):
                 value = fields_of(t, value)
             if value is None:
