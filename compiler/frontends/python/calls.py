@@ -534,15 +534,9 @@ def call(cx: Context, node: ast.Call) -> Value:
         x = cx.value(node.func.value)
         if not isinstance(x, Constant):
             return cx.guarded(node, cx.arithmetic.conjugate, x)
-    if isinstance(node.func, ast.Attribute) and node.func.attr in (*REDUCTIONS, "dot"):
-        array = cx.value(node.func.value)
-        found = array_method(cx, array, node) if isinstance(array, ArrayView | Lazy) else None
-        if found is not None:
-            return found
-    if isinstance(node.func, ast.Attribute) and node.func.attr in ("reshape", "ravel", "flatten"):
-        array = cx.value(node.func.value)
-        if isinstance(array, ArrayView | Lazy):
-            return reshaped(cx, array, node.func.attr, _arguments_of(cx, node, None), node)
+    found = _value_of_method(cx, node)
+    if found is not None:
+        return found
     f = cx.value(node.func)
     if isinstance(f, FunctionValue):
         return value_of_call(cx, f, node)
@@ -560,10 +554,6 @@ def call(cx: Context, node: ast.Call) -> Value:
             else "Write an expression or an update in its place."
         )
         cx.fail("RG0715", f"`{shortened(node.func)}` takes no keywords here", node, hint)
-    if callee is np.reshape or callee is np.ravel:
-        array, *lengths = _arguments_of(cx, node, None) or [f]
-        if isinstance(array, ArrayView | Lazy):
-            return reshaped(cx, array, callee.__name__, lengths, node)
     if isinstance(callee, Intrinsic):
         return _value_of_intrinsic(cx, callee, node, getattr(given, "__module__", None) == "math")
     kind = scalar_of(callee)
@@ -622,6 +612,20 @@ def call(cx: Context, node: ast.Call) -> Value:
     return _host_call(cx, callee, node)
 
 
+def _value_of_method(cx: Context, node: ast.Call) -> Value | None:
+    """The value of a method of an array, such as `a.sum()` and `a.reshape(2, 3)`; None for other calls."""
+    if not isinstance(node.func, ast.Attribute):
+        return None
+    name = node.func.attr
+    shapes = name in ("reshape", "ravel", "flatten")
+    if not shapes and name not in (*REDUCTIONS, "dot"):
+        return None
+    array = cx.value(node.func.value)
+    if not isinstance(array, ArrayView | Lazy):
+        return None
+    return reshaped(cx, array, name, _arguments_of(cx, node, None), node) if shapes else array_method(cx, array, node)
+
+
 def _value_of_chosen(cx: Context, functions: Sequence[FunctionValue], index: E, node: ast.Call) -> Value:
     """`fs[i](x)`: only the chosen function is called."""
     *others, found = (value_of_call(cx, f, node) for f in functions)
@@ -643,6 +647,8 @@ def _host_call(cx: Context, callee: Any, node: ast.Call) -> Value:
         cx.fail("RG0703", f"`{shortened(node.func)}` is no function", node, hint)
     args = _arguments_of(cx, node, None)
     if not all(isinstance(v, Constant) for v in args):
+        if callee in (np.reshape, np.ravel) and isinstance(args[0], ArrayView | Lazy):
+            return reshaped(cx, args[0], callee.__name__, args[1:], node)
         found = foreign_call(cx, callee, args, node)
         if found is not None:
             return found

@@ -439,8 +439,8 @@ def _constant_item(cx: Context, array: Any, keys: Sequence[ast.expr], node: ast.
 # -----------------------------------------------------------------------------
 # Other shapes of an array: `a.reshape(2, -1)`, `a.ravel()`, `a.flatten()`, `np.reshape(a, (2, 3))`, in row-major order.
 #
-# As in NumPy the new array has the words of a where strides reach them in the new order. Else, and for `flatten`, it is a
-# value, and a name of it is a copy.
+# As in NumPy the new array has the words of a where strides reach them in the new order. Else, and for `flatten`, it is
+# a value, and a name of it is a copy.
 
 
 def reshaped(cx: Context, x: ArrayView | Lazy, name: str, wanted: Sequence[Value], node: ast.Call) -> Value:
@@ -501,8 +501,8 @@ def _shape_of(cx: Context, given: Value, node: ast.Call) -> tuple[int, ...]:
 def _strides_of(x: ArrayView, shape: tuple[int, ...]) -> tuple[int, ...] | None:
     """The strides by which the words of x have another shape, or None where no strides reach them in the order of rows.
 
-    Neighbouring axes that are as one axis, stride = length · stride of the next, are joined. Each new axis must lie in one of
-    the joined axes.
+    Neighbouring axes that are as one axis, stride = length · stride of the next, are joined. Each new axis must lie in
+    one of the joined axes.
     """
     if not prod(shape):
         return tuple(1 for _ in shape)
