@@ -475,7 +475,8 @@ class JanaParser(_Parser):
     def _procedure(self) -> syntax.Procedure:
         cursor = self._cursor
         begin = cursor.next.begin
-        cursor.need("procedure")
+        fields = "Declare a variable for each field, and an array for each field of an array of structs."
+        cursor.need("procedure", hint=fields if cursor.sees("struct") else None)
         name = cursor.name("the name of a procedure")
         span = cursor.since(begin)
         cursor.need("(")
@@ -570,7 +571,8 @@ class JanaParser(_Parser):
                 value = self._expressions.reference()
                 cursor.need(",")
                 stack = cursor.name("a stack")
-                cursor.need(")")
+                one = "A stack is a variable of its own: there are no arrays of stacks." if cursor.sees("[") else None
+                cursor.need(")", hint=one)
                 return (syntax.Push if word == "push" else syntax.Pop)(value, stack, span=cursor.since(begin))
             case "call" | "uncall":
                 if cursor.sees("external"):

@@ -758,9 +758,9 @@ class StatementLowering:
         """S[count], x = x, S[count]; count += 1, where S is zero from count on. The inverse is `pop`."""
         stack, place = self.code.expressions.stack(node.stack, node.span), self.code.expressions.place(node.value)
         if not isinstance(place, ScalarPlace) or place.type != Integer(self.code.w.width):
-            self.code.fail(
-                "RG0703", f"`{self.code.text(node.value.span)}` is no int, and a stack holds ints", node.value.span
-            )
+            way = "Move its values one by one, and then their number." if isinstance(place, StackPlace) else None
+            message = f"`{self.code.text(node.value.span)}` is no int, and a stack holds ints"
+            self.code.fail("RG0703", message, node.value.span, way)
         self._require_apart(node.value, stack, ())
         self._require_apart(node.value, place, ())
         span, t = self.code.span, self.code.temporaries()
