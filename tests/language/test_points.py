@@ -591,3 +591,49 @@ def test_numbers_with_points_are_converted_for_functional_functions() -> None:
         compiled(large)(0.0, [0.0, 0.0], 3e12)
     with pytest.raises(rg.CompileError, match="Write `fixed`"):
         compiled(_FUNCTIONAL.format(": fixed[40]", "", "xs", "x"), "g")(0.5)
+
+
+ANNOTATED = """
+@rg.reversible
+def f(y: rg.Array[fixed, 3], x: rg.Array[fixed, 3], n: rg.Array[int, 3]):
+    with rg.routine() as r:
+        {}
+    y += u
+    ~r
+"""
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value"),
+    [
+        ("fixed[40]", "x / 3"),
+        ("fixed[40]", "x"),
+        ("int", "x / 3"),
+        ("fixed", "n * 2"),
+        ("fixed", "n"),
+        ("rg.lognum", "x + 1"),
+    ],
+)
+def test_an_annotation_does_not_convert_the_elements_of_an_array(annotation: str, value: str) -> None:
+    """It says so, and the way out that it names compiles."""
+    arguments = np.zeros(3), np.array([0.5, -1.0, 2.0]), np.array([1, 2, 3])
+    with pytest.raises(rg.CompileError, match="RG0703.*the elements of `u` are") as error:
+        compiled(ANNOTATED.format(f"u: {annotation} = {value}"))(*arguments)
+    hint = error.value.diagnostics[0].hint
+    assert hint is not None
+    statement = hint.removeprefix("Write `").removesuffix("`.")
+    if annotation == "rg.lognum":
+        assert statement == "u = rg.lognum(x + 1)"
+        return
+    found = compiled(ANNOTATED.format(statement))(*arguments).y
+    x, n = arguments[1:]
+    exact = {"x / 3": x / 3, "x": x, "n * 2": n * 2.0, "n": n}[value]
+    assert found == pytest.approx(np.floor(exact) if annotation == "int" else exact, abs=2**-31)
+
+
+def test_an_annotation_that_is_the_type_of_the_elements() -> None:
+    for value in ("x / 3", "x"):
+        text = ANNOTATED.format(f"u: fixed = {value}")
+        assert compiled(text)(np.zeros(3), np.ones(3), np.ones(3, int)).y == pytest.approx(
+            np.ones(3) / (3 if "/" in value else 1)
+        )

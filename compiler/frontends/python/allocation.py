@@ -48,6 +48,7 @@ from retrograd.compiler.language.types import (
     element_of,
     element_of_stack,
     is_complex,
+    is_empty,
     is_known,
     layouts,
     note_range,
@@ -498,7 +499,27 @@ def _assign_value(cx: Context, target: ast.expr, value: ast.expr, annotation: as
         if wanted is None:
             cx.fail("RG0703", "a local variable is annotated as int, bool, fixed or lognum", annotation)
         kind = wanted.kind
+        _need_kind(cx, name, found, kind, annotation, value)
     cx.scope.names[name] = make_local(cx, name, found, kind, value, fixed_name=name not in cx.changed)
+
+
+def _need_kind(cx: Context, name: str, found: Value, kind: Kind, annotation: ast.expr, value: ast.expr) -> None:
+    """The elements of an array are of the kind that the annotation names: they are not converted."""
+    match found:
+        case Lazy(shape):
+            own = kind if is_empty(shape) else cx.arithmetic.expression(any_element(cx, found)).kind
+        case ArrayView(ScalarType(own)):
+            pass
+        case ArrayView() | StructValue() | StackValue():
+            message = f"`{name}` is {describe(found)}, and its annotation is the type of a number"
+            cx.fail("RG0703", message, annotation, f"Write `{name} = {shortened(value)}`.")
+        case _:
+            return
+    if own != kind:
+        function = "rg.floor" if kind == INT and own.is_fixed else shortened(annotation)
+        hint = f"Write `{name} = {function}({shortened(value)})`."
+        message = f"the elements of `{name}` are {ScalarType(own)}, and its annotation is {ScalarType(kind)}"
+        cx.fail("RG0703", message, annotation, hint)
 
 
 def _unpack(cx: Context, target: ast.expr, found: Value, node: ast.expr) -> None:
