@@ -139,6 +139,8 @@ class Machine:
         self._otherwise = {way: list(hits) for way, hits in self.executed.items()}
         #: the decoded code with D = 0 and D = 1, made when it is first needed
         self._code: dict[bool, dict[int, list[Decoded]]] = {}
+        #: the breakpoints of the run, where compiled code stops at them
+        self._stops: frozenset[int] = frozenset()
 
     def _first_memory(self, size: int) -> Store:
         """Memory of that size, with the data of the program."""

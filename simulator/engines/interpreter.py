@@ -11,7 +11,7 @@ reference machine then executes the instruction and raises the trap, so traps ar
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from enum import IntEnum
 from functools import cache, lru_cache
@@ -420,9 +420,16 @@ def handlers_to_load(program: Program, differentiating: bool) -> tuple[int, int]
     return to_compile, to_read
 
 
-def decode(program: Program, differentiating: bool) -> NDArray[Any]:
-    """The program's instructions, forward and then backward, each with a sentinel behind it; counts are zero."""
-    return _decoded(program.code, program.format, program.table, differentiating).copy()
+def decode(program: Program, differentiating: bool, stops: Collection[int] = ()) -> NDArray[Any]:
+    """The program's instructions, forward and then backward, each with a sentinel behind it; counts are zero.
+
+    At the addresses of `stops`, in either direction, the sentinel's handler stands in place of the instruction's.
+    """
+    out, n = _decoded(program.code, program.format, program.table, differentiating).copy(), len(program.code)
+    for at in stops:
+        if 0 <= at < n:
+            out["handler"][[at, 2 * n - at]] = entry()[1]
+    return out
 
 
 @lru_cache(maxsize=32)

@@ -55,7 +55,16 @@ BRIEF, FEW_WORDS = 1 << 18, 1 << 14
 
 
 def variant_of(machine: Machine) -> Variant:
-    """The translation that runs the machine from the end of its program at which it stands."""
+    """The translation that runs the machine from the end of its program, or the stop of its run, at which it stands."""
+    stops, n = machine._stops, len(machine.program.code)
+    if stops:
+        # A machine that stops in between does not keep the words with which uncompute blocks are skipped.
+        return Variant(
+            backward=machine._direction < 0,
+            overflow="overflow" in machine._modes,
+            strict="strict" in machine._modes,
+            stops=tuple(sorted({*stops, *(2 * n - 1 - at for at in stops)})),
+        )
     return Variant(
         differentiating=machine._differentiating,
         backward=machine._direction < 0,
@@ -91,8 +100,8 @@ class NativeEngine:
         self._level = level
         #: the fastest engine that has run: "threaded" or "translated"
         self.name = "threaded"
-        #: the program decoded for the interpreter, with D = 0 and D = 1
-        self._decoded: dict[bool, NDArray[Any]] = {}
+        #: (D, stops) -> the program decoded for the interpreter
+        self._decoded: dict[tuple[bool, frozenset[int]], NDArray[Any]] = {}
         self.control = control = np.zeros(CONTROL_WORDS, dtype=np.int64)
         flags = Flag.OVERFLOW * ("overflow" in machine._modes) | Flag.STRICT * ("strict" in machine._modes)
         control[Slot.FLAGS], control[Slot.WAY] = flags | Flag.KEEP * machine._keep_dropped, 1
@@ -131,19 +140,19 @@ class NativeEngine:
 
     def interpreted(self, machine: Machine, steps: int) -> int:
         """Run until the machine halts or has taken the steps, which are returned. Raises Trap."""
-        taken = 0
-        while taken < steps and not machine.at_end:
-            if not self._enters(machine):
-                # The reference machine raises the trap, or the run has ended.
+        taken, stops = 0, machine._stops
+        while taken < steps and not machine.at_end and not (taken and machine._pc in stops):
+            if machine._pc in stops or not self._enters(machine):
+                # The reference machine steps over a stop, or raises the trap, or the run has ended.
                 if not Machine._loop(machine, 1):
                     break
                 taken += 1
                 continue
-            why, done = self._run_threaded(machine, min(steps - taken, SLICE))
+            why, done = self._run_threaded(machine, min(steps - taken, SLICE), stops)
             taken += done
             if why == Exit.HALTED:
                 break
-            if why != Exit.LIMIT and taken < steps:
+            if why != Exit.LIMIT and taken < steps and machine._pc not in stops:
                 taken += Machine._loop(machine, 1)
         return taken
 
@@ -152,14 +161,16 @@ class NativeEngine:
         code = machine.program.instructions
         return 0 <= machine._pc < len(code) and (not machine._br or "br" in code[machine._pc].opcode.writes)
 
-    def _run_threaded(self, machine: Machine, steps: int) -> tuple[int, int]:
-        """Run the interpreter for at most `steps` steps. Returns its Exit, and the steps taken."""
+    def _run_threaded(self, machine: Machine, steps: int, stops: frozenset[int] = frozenset()) -> tuple[int, int]:
+        """Run the interpreter for at most `steps` steps, or to one of the stops. Returns its Exit, and the steps taken."""
         control = self.control
         run, _ = entry()
         differentiating = machine._differentiating
-        entries = self._decoded.get(differentiating)
+        entries = self._decoded.get((differentiating, stops))
         if entries is None:
-            entries = self._decoded[differentiating] = decode(machine.program, differentiating)
+            for key in [key for key in self._decoded if key[1]] if stops else ():
+                del self._decoded[key]  # one set of stops at a time
+            entries = self._decoded[differentiating, stops] = decode(machine.program, differentiating, stops)
         n, base = len(machine.program.code), entries.ctypes.data
         forward, backward = base, base + (n + 1) * ENTRY_BYTES
         at = (
@@ -199,8 +210,12 @@ class NativeEngine:
 
         Returns the steps taken. `before`: a copy of the machine as it is.
 
-        It stops at the other end, at an instruction that the interpreter must execute, or before the steps are used up.
+        It stops at the other end, at a stop of the run, at an instruction that the interpreter must execute, or before the
+        steps are used up. At a stop that the code does not reach it takes no step.
         """
+        node = self._stop_of(machine)
+        if node >= 0 and (node, False) not in self._translation(machine).flow.blocks:
+            return 0  # no run from an end of the program comes to this place in this direction
         main = threading.current_thread() is threading.main_thread()
         if left <= BRIEF:
             before = None  # such a run is not tried first
@@ -229,10 +244,19 @@ class NativeEngine:
     def _translation(self, machine: Machine) -> LoadedTranslation:
         return translation(machine.program, variant_of(machine), self._level)
 
+    @staticmethod
+    def _stop_of(machine: Machine) -> int:
+        """The stop at which the machine stands, as an address of the flow; −1 elsewhere."""
+        at = machine._pc
+        if at not in machine._stops:
+            return -1
+        return at if machine._direction > 0 else 2 * len(machine.program.code) - 1 - at
+
     def _translated_steps(self, machine: Machine, left: int, at_once: bool) -> tuple[int, int]:
         """Returns the steps taken and the Exit. `at_once`: run in this thread, which Ctrl-C cannot interrupt."""
         control = self.control
         steps = left
+        control[TranslatedSlot.NODE] = self._stop_of(machine)
         if machine._pc == (machine.program.finish if machine._direction < 0 else machine.program.start):
             left -= 1
             self.step_over_end(machine)

@@ -59,6 +59,8 @@ class Exit(IntEnum):
     #: on a device: rows of a loop have to be executed; the code goes on in the next launch
     ROWS = 5
     PAUSED = 6
+    #: the run has reached an address at which it stops
+    STOP = 7
 
 
 class TranslatedSlot(IntEnum):
@@ -66,7 +68,8 @@ class TranslatedSlot(IntEnum):
 
     #: steps since the last safepoint if a guard has failed since; else 0
     WINDOW = len(Slot)
-    #: the address at which the code stopped, counted as in the nodes of `translator/flow.py`
+    #: the address at which the code stopped, counted as in the nodes of `translator/flow.py`; before a run, the stop from
+    #: which it goes on, or −1
     NODE = len(Slot) + 1
     #: set by Python to stop the code at the next safepoint
     STOP = len(Slot) + 2

@@ -10,12 +10,13 @@ its beginning, and the translation runs all of it.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
 from retrograd.simulator.engines import tiering
 from retrograd.simulator.engines.state import UNLIMITED
 from retrograd.simulator.engines.tiering import Decision, Ready, Reason
-from retrograd.simulator.machine import Machine, Outcome, Snapshot, restore, snapshot
+from retrograd.simulator.machine import Machine, Outcome, Snapshot, Stop, restore, snapshot
 from retrograd.simulator.stores import Cotangents, SparseWords, Store, memory_words
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ FEW = 4
 #: words from which on the memory is sparse while Python runs: such runs have few steps, and a list takes longer to be
 #: filled
 LARGE_IN_PYTHON = 1 << 16
+#: words of memory that are copied at a stop of a run
+MOST_COPIED = 1 << 14
 
 
 class TieredMachine(Machine):
@@ -68,21 +71,23 @@ class TieredMachine(Machine):
         left = UNLIMITED if max_steps is None else min(max_steps, UNLIMITED)
         if left < FEW:
             return super()._loop(max_steps)
-        account = tiering.policy.account(self.program, self._differentiating)
+        account = tiering.policy.account(self.program, self._differentiating, "stops" * bool(self._stops))
         whole = self._can_translate(left)
         taken = self._run(left, account, whole)
-        if whole and self.at_end:
+        if whole and (self.at_end or self._pc in self._stops):
             account.steps = taken
         return taken
 
     def _run(self, left: int, account: tiering.Account, whole: bool) -> int:
         """Run for `left` steps or to the end, on one engine after the other; the steps taken."""
         before: Snapshot | None = None
-        taken = 0
-        while taken < left and not (taken and self.at_end):
-            decision = self.decision = self._decide(account, whole)
+        taken, stops = 0, self._stops
+        # A copy of a large memory at each stop would take longer than what lies between two stops.
+        copied = not (self._pc in stops and len(self._memory) > MOST_COPIED)
+        while taken < left and not (taken and (self.at_end or self._pc in stops)):
+            decision = self.decision = self._decide(account, whole and (copied or not taken))
             most = left - taken if decision.steps is None else min(left - taken, decision.steps)
-            if whole and not taken and isinstance(self._memory, SparseWords):
+            if whole and copied and not taken and isinstance(self._memory, SparseWords):
                 # The copy has the written words alone; that of an array has all words of the memory.
                 before = snapshot(self)
             taken_over = None if decision.engine == "reference" else self._taken_over()
@@ -90,11 +95,13 @@ class TieredMachine(Machine):
                 if taken and before is not None:
                     restore(self, before)
                 taken = taken_over.translated(self, left, before)
+                if taken and self._pc in stops:
+                    return taken
                 return taken + taken_over.interpreted(self, left - taken)
-            if whole and before is None and decision.steps is not None:
+            if whole and copied and before is None and decision.steps is not None:
                 before = snapshot(self)
             if taken_over is None:
-                done = super()._loop(most)
+                done = super()._loop(most) if not stops else super()._watch(self.step, most, stops, None, None).steps
                 tiering.policy.count_python(account, done, self._differentiating)
                 # A run that goes on from here is longer than was expected.
                 account.steps = None
@@ -106,9 +113,27 @@ class TieredMachine(Machine):
                 break
         return taken
 
-    def _watch(self, *arguments: Any) -> Outcome:
-        tiering.record(Decision("reference", Reason.OBSERVED))
-        return super()._watch(*arguments)
+    def _watch(
+        self,
+        move: Callable[[], bool],
+        max_steps: int | None,
+        breakpoints: Collection[int],
+        until: Callable[[Machine], bool] | None,
+        observe: Callable[[Machine, int], None] | None,
+    ) -> Outcome:
+        if until is not None or observe is not None or move != self.step:
+            tiering.record(Decision("reference", Reason.OBSERVED))
+            return super()._watch(move, max_steps, breakpoints, until, observe)
+        if max_steps is not None and max_steps < FEW:
+            return super()._watch(move, max_steps, breakpoints, until, observe)
+        self._stops = frozenset(breakpoints)
+        try:
+            taken = self._loop(max_steps)
+        finally:
+            self._stops = frozenset()
+        if taken and self._pc in breakpoints:
+            return Outcome(Stop.BREAKPOINT, taken)
+        return Outcome(Stop.LIMIT if taken == max_steps and not self.at_end else Stop.HALTED, taken)
 
     def _decide(self, account: tiering.Account, whole: bool) -> Decision:
         translating = self.named in ("translated", "cuda")
@@ -145,8 +170,15 @@ class TieredMachine(Machine):
     def _can_translate(self, left: int) -> bool:
         """Whether the machine stands at an end of its program, with steps enough, and no state that only the interpreter keeps."""
         end = self.program.finish if self._direction < 0 else self.program.start
-        if self._br or self._pc not in (end, end + self._direction) or left <= len(self.program.code) * 4:
+        places = {end, end + self._direction, *self._stops}
+        if self._br or self._pc not in places or left <= len(self.program.code) * 4:
             return False
+        if self._stops:
+            # A translation has a place for each stop that is neither a branch nor an end.
+            code = self.program.instructions
+            stopping = [code[at].opcode for at in self._stops if 0 <= at < len(code)]
+            plain = not any("br" in opcode.writes or opcode.halts for opcode in stopping)
+            return plain and len(stopping) == len(self._stops) and not self._differentiating
         if not self._differentiating:
             return True
         assert self._cotangents is not None

@@ -171,7 +171,7 @@ class Reason(Enum):
     """Why an engine was chosen: a text with the figures of the decision."""
 
     NAMED = "the engine was named"
-    OBSERVED = "every step is observed, or values are shown on the way"
+    OBSERVED = "every step is observed"
     IMPORT = "Python has taken {spent} of the {limit} that it may take before the compiler is imported ({price})"
     CHEAP = "Python has taken {spent} of the {limit} that it may take before compiled code is made ready ({price})"
     LOADED = "its translation is loaded"

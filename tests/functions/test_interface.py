@@ -371,6 +371,37 @@ def test_the_host_looks_on_in_both_directions(capsys: pytest.CaptureFixture[str]
     assert rg.run(count, [1.0], Point(0.5), 7).machine.erased_bits == 0
 
 
+@pytest.mark.parametrize("engine", ["threaded", "translated"])
+def test_compiled_code_runs_between_the_blocks_of_the_host(engine: str, capsys: pytest.CaptureFixture[str]) -> None:
+    @reversible
+    def walk(y: fixed, xs: Array[fixed, "n"], n: int):
+        for i in range(n):
+            with rg.routine() as r:
+                t = rg.sin(xs[i]) * xs[i]
+            if i % 100 == 50:
+                with rg.external():
+                    print(i, t, y, xs[i])
+            y += t
+            ~r
+        with rg.external():
+            print(y)
+        for i in range(n):
+            xs[i] += y
+
+    given = 0.0, [k / 500 for k in range(500)], 500
+    runs = {}
+    for name in ("reference", engine):
+        there = rg.run(walk, *given, engine=name)
+        back = rg.run(~walk, *there.values, engine=name)
+        machines = there.machine, back.machine
+        counts = [(m.counts(+1), m.counts(-1), m.erased_bits, m.state()) for m in machines]
+        runs[name] = counts, [m.engine for m in machines], capsys.readouterr().out
+    assert runs["reference"][0] == runs[engine][0]
+    assert runs["reference"][2] == runs[engine][2]
+    assert runs[engine][2].count("\n") == 12
+    assert runs[engine][1] == [engine, engine]
+
+
 def test_what_the_host_does_changes_nothing() -> None:
     @reversible
     def watched(x: int):

@@ -486,7 +486,7 @@ class DeviceEngine(NativeEngine):
         self.device = where
 
     def translated(self, machine: Machine, left: int, before: Snapshot | None = None) -> int:
-        if machine._differentiating:
+        if machine._differentiating or machine._stops:
             return super().translated(machine, left, before)
         steps = left
         if machine._pc == (machine.program.finish if machine._direction < 0 else machine.program.start):

@@ -70,6 +70,8 @@ class Variant:
     clears: bool = False
     #: regions of memory that begin with words of the program, start and end of each; for converged lanes (converged_lanes.py)
     tables: tuple[tuple[int, int], ...] = ()
+    #: addresses in the flow at which a run of a whole machine stops with BR = 0, and from which it goes on
+    stops: tuple[int, ...] = ()
 
 
 class Mirror(NamedTuple):
@@ -112,13 +114,14 @@ class Flow:
     """The control flow of a program from one of its ends.
 
     `hints`: those of a variant whose uncompute blocks are skipped. `clears`: regions that are too large to be copied
-    are cleared by a skipped block, if they have held zeros.
+    are cleared by a skipped block, if they have held zeros. `stops`: addresses at which blocks begin besides, see Variant.
     """
 
     program: Program
     origin: int
     hints: Hints | None = None
     clears: bool = False
+    stops: frozenset[int] = frozenset()
     code: list[Instruction] = field(init=False)
     #: straight runs and single branches: node -> addresses of its instructions
     blocks: dict[Node, list[int]] = field(init=False)
@@ -429,7 +432,7 @@ class Flow:
 
     def _leaders(self) -> set[int]:
         """Addresses where blocks begin: branches, and the instructions that follow them."""
-        out = {self.origin}.union(*self.ghosts)
+        out = {self.origin, *self.stops}.union(*self.ghosts)
         for at in range(2 * self.length):
             if self.branches(at):
                 out.add(at)
@@ -443,7 +446,9 @@ def flow_of(program: Program, variant: Variant) -> Flow:
     """The control-flow graph from the end of the program where the variant begins."""
     end = 2 * len(program.code) - 1 - program.finish if variant.backward else program.start
     # A machine that was turned round at an end is beyond it already.
-    return Flow(program, end + variant.whole, variant.ghosts, variant.clears and variant.whole)
+    return Flow(
+        program, end + variant.whole, variant.ghosts, variant.clears and variant.whole, frozenset(variant.stops)
+    )
 
 
 # -----------------------------------------------------------------------------

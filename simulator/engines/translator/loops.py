@@ -207,9 +207,9 @@ def _candidates(flow: Flow) -> Iterator[tuple[Node, list[Node], Node]]:
 
 
 def _is_straight(flow: Flow, node: Node) -> bool:
-    """Whether the node executes instructions, and the next one follows."""
+    """Whether the node executes instructions, and the next one follows, without a stop."""
     run = flow.blocks[node]
-    return bool(run) and not flow.branches(run[0]) and not flow.code[run[-1]].opcode.halts
+    return bool(run) and node[0] not in flow.stops and not flow.branches(run[0]) and not flow.code[run[-1]].opcode.halts
 
 
 def _lasting_constants(flow: Flow) -> dict[int, int]:

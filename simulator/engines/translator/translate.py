@@ -125,6 +125,8 @@ class Translator:
         self.given = dict(zip(parameters, self.code.arguments, strict=True))
         self.blocks = {node: self.code.block(f"b{k}") for k, node in enumerate(flow.blocks)}
         self.exit = self.code.block("exit")
+        #: stop -> the code behind it
+        self.behind = {at: self.code.block(f"behind{at}") for at in variant.stops if (at, False) in self.blocks}
         #: loops by the node at which their body begins
         self.vector_loops: dict[Node, LoopEmitter] = {}
         self.parallel_loops: dict[Node, LoopEmitter] = {}
@@ -173,6 +175,9 @@ class Translator:
             self._save_account()
         if self.ghosts:
             self.ghosts.begin()
+        if self.behind:
+            origin = self.blocks[next(iter(self.flow.blocks))]
+            code.switch(self.control[TranslatedSlot.NODE].load(), origin, self.behind.items())
 
     def _find_loops(self, unit: VectorUnit) -> None:
         findings = find_vector_loops(self.flow, self.variant, unit.lanes)
@@ -257,6 +262,9 @@ class Translator:
         self.code.places.append((len(self.code.lines), node[0]))
         if node in self.flow.headers:
             self._safepoint(node)
+        if node[0] in self.behind and not node[1]:
+            self._leave(Exit.STOP, node[0])
+            self.code.start(self.behind[node[0]])
         if self.ghosts and self.ghosts.skips(node):
             return
         self._loops_begin(node)

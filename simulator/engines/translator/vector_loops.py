@@ -538,7 +538,7 @@ def _straight(flow: Flow, node: Node | None) -> tuple[list[Node], Node | None]:
     while node is not None and not flow.branches(node[0]):
         run = flow.blocks[node]
         # The block of a node whose uncompute block is skipped is empty.
-        if not run or flow.code[run[-1]].opcode.halts:
+        if not run or node[0] in flow.stops or flow.code[run[-1]].opcode.halts:
             return found, None
         found.append(node)
         node = flow.after(run[-1])

@@ -97,7 +97,7 @@ def test_breakpoints_stop_where_they_should(cli: Cli, engine: str) -> None:
     found = cli(
         "run", "fib.rga", "--set", "r3=6", "--break", "fib.then", "--break", "fib.base", "--json", "--engine", engine
     )[1]
-    assert json.loads(found) == json.loads(wanted)
+    assert json.loads(found) | {"engine": ""} == json.loads(wanted) | {"engine": ""}
     assert json.loads(wanted)["stop"] == "breakpoint"
 
 

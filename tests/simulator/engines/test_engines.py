@@ -559,18 +559,18 @@ class LosesAccount(NativeEngine):
 class OneStepMore(NativeEngine):
     """Runs a step too far."""
 
-    def _run_threaded(self, machine: TieredMachine, steps: int) -> tuple[int, int]:
-        why, taken = super()._run_threaded(machine, steps + 1)
+    def _run_threaded(self, machine: TieredMachine, steps: int, stops: frozenset[int] = frozenset()) -> tuple[int, int]:
+        why, taken = super()._run_threaded(machine, steps + 1, stops)
         return why, min(taken, steps)
 
 
 class ForgetsWhatWasDropped(NativeEngine):
     """Dropped cotangents are not counted."""
 
-    def _run_threaded(self, machine: TieredMachine, steps: int) -> tuple[int, int]:
+    def _run_threaded(self, machine: TieredMachine, steps: int, stops: frozenset[int] = frozenset()) -> tuple[int, int]:
         before = None if machine._cotangents is None else machine._cotangents.dropped
         try:
-            return super()._run_threaded(machine, steps)
+            return super()._run_threaded(machine, steps, stops)
         finally:
             if before is not None and machine._cotangents is not None:
                 machine._cotangents.dropped = before
