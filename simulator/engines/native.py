@@ -52,6 +52,8 @@ SLICE = 1 << 27
 GLANCE = 0.05
 #: steps of translated code that end before a user could press Ctrl-C, and words of memory that are copied in no time
 BRIEF, FEW_WORDS = 1 << 18, 1 << 14
+#: the same from a stop to the next: a few milliseconds, since a thread for each print takes longer than most of such runs
+BETWEEN_STOPS = 1 << 22
 
 
 def variant_of(machine: Machine) -> Variant:
@@ -98,6 +100,8 @@ class NativeEngine:
 
     def __init__(self, machine: Machine, level: int | None = None) -> None:
         self._level = level
+        #: whether the last run of translated code took so many steps that the next is not tried without a thread
+        self._far = False
         #: the fastest engine that has run: "threaded" or "translated"
         self.name = "threaded"
         #: (D, stops) -> the program decoded for the interpreter
@@ -217,17 +221,19 @@ class NativeEngine:
         if node >= 0 and (node, False) not in self._translation(machine).flow.blocks:
             return 0  # no run from an end of the program comes to this place in this direction
         main = threading.current_thread() is threading.main_thread()
-        if left <= BRIEF:
+        brief = BETWEEN_STOPS if machine._stops else BRIEF
+        if left <= brief:
             before = None  # such a run is not tried first
         elif before is None and len(machine._memory) <= FEW_WORDS:
             before = snapshot(machine)
-        if main and before is not None:
+        if main and before is not None and not (machine._stops and self._far):
             # To begin a thread takes as long as a short run, so the run is first tried without one.
-            taken, why = self._translated_steps(machine, BRIEF, at_once=True)
+            taken, why = self._translated_steps(machine, brief, at_once=True)
+            self._far = why == Exit.LIMIT
             if why not in (Exit.LIMIT, Exit.UNCOMPUTE):
                 return taken
             restore(machine, before)
-        at_once = not main or left <= BRIEF
+        at_once = not main or left <= brief
         while True:
             code = self._translation(machine).code
             first = code.address
@@ -236,6 +242,7 @@ class NativeEngine:
             taken, why = self._translated_steps(machine, left, at_once)
             # Optimised code has come, and the run was stopped for it.
             moved = why == Exit.LIMIT and code.address != first and not at_once
+            self._far = taken > brief
             if before is None or not (moved or why == Exit.UNCOMPUTE):
                 return taken
             # A translation begins at an end of the program only: that with optimised code, or the one that executes uncompute blocks.
