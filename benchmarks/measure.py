@@ -65,6 +65,8 @@ class Row:
     unit: str
     bar: float | None = None
     lower_is_better: bool = False
+    #: the seconds of the calls that the value was computed from, in order
+    series: tuple[float, ...] = ()
 
     @property
     def met(self) -> bool | None:

@@ -517,6 +517,25 @@ def _draw_memory(document: dict[str, Any]) -> Figure:
     return _small_pictures(document, lines, "words besides the arguments", "words")
 
 
+def _draw_series(document: dict[str, Any]) -> Figure:
+    """The time of each of the first calls, one small picture for each workload."""
+    shown = [row for row in document["toolchain"] if row.get("series")]
+    figure = new_figure(10.0, 2.8)
+    for i, row in enumerate(shown):
+        axes = figure.add_subplot(1, len(shown), i + 1)
+        took = row["series"]
+        axes.plot(range(1, len(took) + 1), took, marker=".", color=_TASKS["value"])
+        axes.axhline(sorted(took[-(len(took) // 4) :])[len(took) // 8], color="black", linewidth=0.8, linestyle=":")
+        axes.set_yscale("log")
+        axes.set_title(row["name"].split(", ", 1)[1], fontsize="medium")
+        axes.set_xlabel("call")
+        two_decades(axes.yaxis)
+        axes.minorticks_off()
+        if not i:
+            axes.set_ylabel("seconds")
+    return figure
+
+
 #: file name -> drawing
 PICTURES = {
     "times": _draw_times,
@@ -524,6 +543,7 @@ PICTURES = {
     "growth": _draw_growth,
     "peaks": _draw_peaks,
     "memory": _draw_memory,
+    "series": _draw_series,
 }
 
 
@@ -612,6 +632,11 @@ Energy is by the models that [come with Retrograd](energy.md#models); ≥ marks 
 
 {times}
 
+## The first calls
+The time that a user waits for each of the first calls of a function that is new to the cache: calls run in the interpreter or in first code until optimised code is there. The dotted line is a steady call.
+
+{series}
+
 ## On a GPU
 `retrograd bench --gpu` measures batches on a GPU, and single runs with parallel loops, beside JAX and Warp on the same device and Retrograd on the cores of the machine; `--report docs` adds its results to this page.
 
@@ -632,7 +657,7 @@ def page(document: dict[str, Any], gpu: dict[str, Any] | None = None, points: di
     """The page as Markdown. `gpu`: the results of `retrograd bench --gpu`; `points`: those of `benchmarks/points.py`."""
     return PAGE.format(
         head=_head_of_page(document), repeats=REPEATS[not document["quick"]], bars=_bars_of_page(document), times=_times(document),
-        streams=_streams_of_page(document), growth=_growth(document), counts=_counts_of_page(document), goldens=_goldens_of_page(document), toolchain=_toolchain_of_page(document),
+        streams=_streams_of_page(document), growth=_growth(document), counts=_counts_of_page(document), goldens=_goldens_of_page(document), toolchain=_toolchain_of_page(document), series=_series_of_page(document),
         missing=_missing(document), gpu=section(gpu), exactness=exactness(points),
     )  # fmt: skip
 
@@ -798,6 +823,12 @@ def _goldens_of_page(document: dict[str, Any]) -> str:
                 [w["title"], g["what"], f"{g['expected']:.13g}", found, tolerance, "" if g["met"] else "**wrong**"]
             )
     return markdown(rows)
+
+
+def _series_of_page(document: dict[str, Any]) -> str:
+    if not any(row.get("series") for row in document["toolchain"]):
+        return "Not measured in this run."
+    return "![Time of each of the first calls](benchmarks/series.svg)"
 
 
 def _toolchain_of_page(document: dict[str, Any]) -> str:

@@ -100,6 +100,8 @@ def of(document: dict[str, Any]) -> list[dict[str, Any]]:
         _worst("instructions for each operation of the irreversible program, gradient, the worst workload", 9, _for_each_operation(document, ("gradient", "jacobian"))),
         _part(document, toolchain.AUTO, 1.3, "×"),
         _worst("uncall over call, the worst workload", 1.1, _backward(document)),
+        *(_part(document, name, 3, "×") for name in toolchain.SERIES.values()),
+        *(_part(document, name, 1.3, "×") for name in toolchain.PRINTS.values()),
         _part(document, toolchain.BA, 0.5, "s"),
         _part(document, toolchain.GMM, 3.0, "s"),
         _part(document, toolchain.DIFFERENT, 200_000, "lines/s", at_least=True),

@@ -1,5 +1,5 @@
 """Measurements of the toolchain, a part each: assembler, reference machine, compiler, loops on all machines, the cost of counting,
-warm calls, start-up, first calls, cores. `PARTS` lists them.
+warm calls, start-up, first calls, series of calls, prints, cores. `PARTS` lists them.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -718,12 +719,138 @@ def _least(code: str, repeats: int, *arguments: str) -> float:
 
 def in_process(code: str, *arguments: str) -> float:
     """The number that a process with an empty cache prints last."""
+    return numbers_in_process(code, *arguments)[-1]
+
+
+def numbers_in_process(code: str, *arguments: str) -> list[float]:
+    """The numbers that a process with an empty cache prints."""
     with tempfile.TemporaryDirectory() as cache:
         done = subprocess.run(
             [sys.executable, "-c", code, *arguments],
             check=True, stdout=subprocess.PIPE, encoding="utf-8", env={**os.environ, "RETROGRAD_CACHE": cache},
         )  # fmt: skip
-    return float(done.stdout.split()[-1])
+    return [float(text) for text in done.stdout.split()]
+
+
+# -----------------------------------------------------------------------------
+# Series of calls: the waiting time of each of the first calls of a function, in a process of its own with an empty cache.
+#
+# A call waits for code that is made for it. So the slowest call after the third is held against the steady calls, the median of the
+# last quarter.
+
+_SERIES = """\
+{prepared}
+{setting}
+for _ in range(int(sys.argv[2])):
+    begun = time.perf_counter()
+    call()
+    print(time.perf_counter() - begun)
+"""
+
+#: workload -> the code that defines `call`; sys.argv[1] is "1" for quick sizes
+_SERIES_OF = {
+    "regression, gradient": """\
+from retrograd.benchmarks.workloads.dense import DATA, regression
+n, k = DATA[sys.argv[1] == "0"]
+rng = np.random.default_rng(7)
+x, w = rng.uniform(-1, 1, (n, k)), rng.uniform(-1, 1, k)
+slope, y = rg.grad(regression, "w"), x @ w
+call = lambda: slope(0.0, w / 2, x, y)
+""",
+    "cubic polynomials, batch": """\
+from retrograd.benchmarks.workloads.dense import ELEMENTS, polynomial
+n = ELEMENTS[sys.argv[1] == "0"]
+zeros, x = np.zeros(n), np.random.default_rng(8).uniform(-1, 1, n)
+call = lambda: rg.run_batch(polynomial, zeros, x, 0.5, 0.25, 0.125, 0.0625, in_axes=(0, 0, None, None, None, None))
+""",
+    "wave, gradient": """\
+from retrograd.benchmarks.workloads.simulations import wave_data
+from retrograd.examples.wave import misfit
+d = wave_data(*((16, 10) if sys.argv[1] == "1" else (128, 100)))
+slope = rg.grad(misfit, "c")
+call = lambda: slope(0.0, d.q, d.p, d.c, d.seen, d.line, d.steps)
+""",
+}
+#: the names of the rows, which are bars
+SERIES = {name: f"slowest call after the third over a steady one, {name}" for name in _SERIES_OF}
+SERIES_CALLS = 40
+
+
+def measure_series(quick: bool) -> list[Row]:
+    """The waiting time of each of the first calls."""
+    rows = []
+    for name, setting in _SERIES_OF.items():
+        code = _SERIES.format(prepared=_PREPARED, setting=setting)
+        took = numbers_in_process(code, str(int(quick)), str(8 if quick else SERIES_CALLS))
+        steady = float(np.median(took[-len(took) // 4 :]))
+        rows.append(
+            Row(
+                SERIES[name],
+                max(took[3:]) / steady,
+                "×",
+                None if quick else 3.0,
+                lower_is_better=True,
+                series=tuple(took),
+            )
+        )
+    return rows
+
+
+# -----------------------------------------------------------------------------
+# Programs that print, beside the same programs without a print: blocks of the host before and behind a loop of many passes, and in it.
+
+PRINTS = {"outside": "a print before and behind a loop, over none", "inside": "100 prints in a loop, over none"}
+
+
+@reversible
+def silent(s: int, t: int, passes: int) -> None:
+    """s and t after 100 · passes steps of a recurrence."""
+    for _ in range(100):
+        for i in range(passes):
+            s += i ^ t
+            t += 3 * s
+
+
+@reversible
+def printing_outside(s: int, t: int, passes: int) -> None:
+    """`silent`, with a print before and behind its loops."""
+    with rg.external():
+        print(s, t)
+    for _ in range(100):
+        for i in range(passes):
+            s += i ^ t
+            t += 3 * s
+    with rg.external():
+        print(s, t)
+
+
+@reversible
+def printing_inside(s: int, t: int, passes: int) -> None:
+    """`silent`, with a print in its outer loop."""
+    for _ in range(100):
+        with rg.external():
+            print(s, t)
+        for i in range(passes):
+            s += i ^ t
+            t += 3 * s
+
+
+def measure_prints(quick: bool) -> list[Row]:
+    """Ratios of the times of whole calls, by translated code, without the time of a terminal."""
+    passes = 100 if quick else 100_000
+    functions = {"": silent, "outside": printing_outside, "inside": printing_inside}
+
+    def call(f: Reversible) -> None:
+        with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere):
+            rg.run(f, 0, 1, passes, engine="translated")
+
+    with optimised():
+        spent = timed({name: functools.partial(call, f) for name, f in functions.items()}, 3 if quick else 7)
+    best = spent[""].minimum
+    return [
+        Row(name, spent[where].minimum / best, "×", None if quick else 1.3, lower_is_better=True)
+        for where, name in PRINTS.items()
+    ]
 
 
 # -----------------------------------------------------------------------------
@@ -778,6 +905,8 @@ PARTS: dict[str, Callable[[bool], list[Row]]] = {
     "calls": measure_calls,
     "start-up": measure_startup,
     "first-calls": measure_first_calls,
+    "series": measure_series,
+    "prints": measure_prints,
     "cores": measure_cores,
 }
 

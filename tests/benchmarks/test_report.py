@@ -10,7 +10,10 @@ from typing import Any
 
 import pytest
 from retrograd.benchmarks import page, reporting, run, toolchain
+from retrograd.benchmarks.measure import Row
 from retrograd.benchmarks.page import joules_text, seconds_text, table
+
+import retrograd as rg
 
 
 def with_times(workload: str, what: str, times: dict[str, float], quick: bool = False) -> dict[str, Any]:
@@ -95,7 +98,37 @@ def test_narrow_polynomials_are_judged_beside_wide_ones() -> None:
 
 def test_the_bars_are_those_of_the_design() -> None:
     found = [(b["limit"], b["unit"]) for b in run.of(with_times("", "", {}))]
-    ratios = [1.5, 2, 1, 3, 5, 6, 8, 1.5, 1, 2, 0.1, 12, 12, 4, 4, 3, 12, 0.7, 1.7, 8, 3, 9, 1.3, 1.1]
+    ratios = [
+        1.5,
+        2,
+        1,
+        3,
+        5,
+        6,
+        8,
+        1.5,
+        1,
+        2,
+        0.1,
+        12,
+        12,
+        4,
+        4,
+        3,
+        12,
+        0.7,
+        1.7,
+        8,
+        3,
+        9,
+        1.3,
+        1.1,
+        3,
+        3,
+        3,
+        1.3,
+        1.3,
+    ]
     assert [limit for limit, unit in found if unit == "×"] == ratios
     assert [one for one in found if one[1] != "×"] == [
         (0, "words"),
@@ -104,6 +137,26 @@ def test_the_bars_are_those_of_the_design() -> None:
         (3, "s"),
         (200_000, "lines/s"),
     ]
+
+
+def test_the_first_calls_are_a_picture(document: dict[str, Any]) -> None:
+    assert "series.svg" not in page.page(document)
+    took = (4.0, 2.0, 1.0, 1.0, 0.5, 0.5, 0.5, 0.5)
+    rows = [vars(Row(name, 2.0, "×", 3.0, lower_is_better=True, series=took)) for name in toolchain.SERIES.values()]
+    shown = {**document, "toolchain": [row | {"met": True} for row in rows]}
+    assert "(benchmarks/series.svg)" in page.page(shown)
+    drawn = page.PICTURES["series"](shown).axes
+    assert [axes.get_title() for axes in drawn] == list(toolchain.SERIES)
+    assert [list(axes.lines[0].get_ydata()) for axes in drawn] == [list(took)] * 3
+
+
+def test_a_program_prints_and_gives_the_same() -> None:
+    found = [
+        rg.run(f, 0, 1, 5, engine=engine).values
+        for f in (toolchain.silent, toolchain.printing_outside, toolchain.printing_inside)
+        for engine in ("reference", "translated")
+    ]
+    assert all(values == found[0] for values in found)
 
 
 def test_the_table_has_every_system(document: dict[str, Any]) -> None:
@@ -118,7 +171,7 @@ def test_the_page(tmp_path: Path, document: dict[str, Any]) -> None:
     written = page.write(document, tmp_path)
     assert {p.relative_to(tmp_path).as_posix() for p in written} == {
         "benchmarks.md", "benchmarks/figures.json",
-        *(f"benchmarks/{name}.svg" for name in ("times", "ratios", "growth", "memory", "peaks")),
+        *(f"benchmarks/{name}.svg" for name in ("times", "ratios", "growth", "memory", "peaks", "series")),
     }  # fmt: skip
     text = (tmp_path / "benchmarks.md").read_text()
     for needed in (
