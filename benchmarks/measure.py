@@ -148,6 +148,21 @@ def timed(
     return {name: once.get(name) or many[name] for name in tasks}
 
 
+def in_process(code: str, *arguments: str) -> float:
+    """The number that a process with an empty cache prints last."""
+    return numbers_in_process(code, *arguments)[-1]
+
+
+def numbers_in_process(code: str, *arguments: str) -> list[float]:
+    """The numbers that a process with an empty cache prints."""
+    with tempfile.TemporaryDirectory() as cache:
+        done = subprocess.run(
+            [sys.executable, "-c", code, *arguments],
+            check=True, stdout=subprocess.PIPE, encoding="utf-8", env={**os.environ, "RETROGRAD_CACHE": cache},
+        )  # fmt: skip
+    return [float(text) for text in done.stdout.split()]
+
+
 @contextmanager
 def optimised() -> Iterator[None]:
     """Optimised code at once, and for lanes too, in this block, so that no code is timed that better code is about to replace."""

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from retrograd.assembler.assemble import assemble
 from retrograd.assembler.image import from_image, to_image
-from retrograd.benchmarks.measure import Row, optimised, seconds, timed
+from retrograd.benchmarks.measure import Row, in_process, numbers_in_process, optimised, seconds, timed
 from retrograd.benchmarks.workloads import simulations
 from retrograd.compiler.language.types import ArrayAnnotation, scalar_of, struct_of
 from retrograd.examples import bessel, bundle_adjustment, gmm
@@ -715,21 +715,6 @@ def measure_first_calls(quick: bool) -> list[Row]:
 
 def _least(code: str, repeats: int, *arguments: str) -> float:
     return min(in_process(_PREPARED + code, *arguments) for _ in range(repeats))
-
-
-def in_process(code: str, *arguments: str) -> float:
-    """The number that a process with an empty cache prints last."""
-    return numbers_in_process(code, *arguments)[-1]
-
-
-def numbers_in_process(code: str, *arguments: str) -> list[float]:
-    """The numbers that a process with an empty cache prints."""
-    with tempfile.TemporaryDirectory() as cache:
-        done = subprocess.run(
-            [sys.executable, "-c", code, *arguments],
-            check=True, stdout=subprocess.PIPE, encoding="utf-8", env={**os.environ, "RETROGRAD_CACHE": cache},
-        )  # fmt: skip
-    return [float(text) for text in done.stdout.split()]
 
 
 # -----------------------------------------------------------------------------
