@@ -718,10 +718,10 @@ def _least(code: str, repeats: int, *arguments: str) -> float:
 
 
 # -----------------------------------------------------------------------------
-# Series of calls: the waiting time of each of the first calls of a function, in a process of its own with an empty cache.
+# Series of calls: the waiting time of each of the first calls of a function, in a process with an empty cache.
 #
-# A call waits for code that is made for it. So the slowest call after the third is held against the steady calls, the median of the
-# last quarter.
+# A call waits for code that is made for it. So the slowest call after the third is held against a steady call, which
+# is the median of the last quarter.
 
 _SERIES = """\
 {prepared}
@@ -782,7 +782,7 @@ def measure_series(quick: bool) -> list[Row]:
 
 
 # -----------------------------------------------------------------------------
-# Programs that print, beside the same programs without a print: blocks of the host before and behind a loop of many passes, and in it.
+# Programs that print, beside the same program without a print: before and behind a loop of many passes, and in it.
 
 PRINTS = {"outside": "a print before and behind a loop, over none", "inside": "100 prints in a loop, over none"}
 

@@ -52,7 +52,7 @@ SLICE = 1 << 27
 GLANCE = 0.05
 #: steps of translated code that end before a user could press Ctrl-C, and words of memory that are copied in no time
 BRIEF, FEW_WORDS = 1 << 18, 1 << 14
-#: the same from a stop to the next: a few milliseconds, since a thread for each print takes longer than most of such runs
+#: the same from a stop to the next: a few milliseconds, since a thread for each print takes longer than most such runs
 BETWEEN_STOPS = 1 << 22
 
 
@@ -166,7 +166,7 @@ class NativeEngine:
         return 0 <= machine._pc < len(code) and (not machine._br or "br" in code[machine._pc].opcode.writes)
 
     def _run_threaded(self, machine: Machine, steps: int, stops: frozenset[int] = frozenset()) -> tuple[int, int]:
-        """Run the interpreter for at most `steps` steps, or to one of the stops. Returns its Exit, and the steps taken."""
+        """Run the interpreter for at most `steps` steps, or to a stop. Returns its Exit, and the steps taken."""
         control = self.control
         run, _ = entry()
         differentiating = machine._differentiating
@@ -214,8 +214,8 @@ class NativeEngine:
 
         Returns the steps taken. `before`: a copy of the machine as it is.
 
-        It stops at the other end, at a stop of the run, at an instruction that the interpreter must execute, or before the
-        steps are used up. At a stop that the code does not reach it takes no step.
+        It stops at the other end, at a stop of the run, at an instruction that the interpreter must execute, or before
+        the steps are used up. At a stop that the code does not reach it takes no step.
         """
         node = self._stop_of(machine)
         if node >= 0 and (node, False) not in self._translation(machine).flow.blocks:

@@ -68,8 +68,8 @@ class TranslatedSlot(IntEnum):
 
     #: steps since the last safepoint if a guard has failed since; else 0
     WINDOW = len(Slot)
-    #: the address at which the code stopped, counted as in the nodes of `translator/flow.py`; before a run, the stop from
-    #: which it goes on, or −1
+    #: the address at which the code stopped, counted as in the nodes of `translator/flow.py`; before a run, the stop
+    #: from which it goes on, or −1
     NODE = len(Slot) + 1
     #: set by Python to stop the code at the next safepoint
     STOP = len(Slot) + 2

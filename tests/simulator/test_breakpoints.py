@@ -1,4 +1,4 @@
-"""Runs that stop on the way, on every machine: they stop where the reference machine does, in the same state, with the same counts.
+"""Runs with breakpoints: every machine stops where the reference machine does, in the same state, with the same counts.
 
 Compiled code stops at breakpoints and goes on from there, as a program that prints does at each print.
 """

@@ -114,7 +114,8 @@ class Flow:
     """The control flow of a program from one of its ends.
 
     `hints`: those of a variant whose uncompute blocks are skipped. `clears`: regions that are too large to be copied
-    are cleared by a skipped block, if they have held zeros. `stops`: addresses at which blocks begin besides, see Variant.
+    are cleared by a skipped block, if they have held zeros.
+    `stops`: addresses at which blocks begin besides, see Variant.
     """
 
     program: Program
