@@ -178,7 +178,7 @@ class FixedLength(MutableSequence[int]):
         raise TypeError("words cannot be inserted")
 
 
-class _Words(dict[int, int]):
+class WordsByAddress(dict[int, int]):
     """address -> word, for the addresses that were written; 0 at the others. Its length is that of the memory."""
 
     def __init__(self, length: int) -> None:
@@ -200,7 +200,7 @@ class SparseWords(FixedLength):
     __slots__ = ("words",)
 
     def __init__(self, first: Iterable[int], length: int) -> None:
-        self.words = _Words(length)
+        self.words: WordsByAddress = WordsByAddress(length)
         self.words.update(enumerate(first))
 
     def copy(self) -> SparseWords:

@@ -2,6 +2,7 @@
 
 import pickle
 import tracemalloc
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -162,3 +163,21 @@ def test_a_machine_restores_a_large_memory() -> None:
     machine.turn()
     machine.run()
     assert list(machine.memory) == before
+
+
+@pytest.mark.parametrize("call", ["vjp", "jacobian", "hessian", "advise", "batch"])
+def test_a_derivative_has_the_room_of_its_words(call: str) -> None:
+    function = descent(heap=1 << 22, stack=1 << 22)
+    calls: dict[str, Callable[[], object]] = {
+        "vjp": lambda: rg.vjp(function, 0.25, 5)[1]({"out": 1.0}),
+        "jacobian": lambda: rg.jacobian(function, "x")(0.25, 5),
+        "hessian": lambda: rg.hessian(function, ["x"])(0.25, 5),
+        "advise": lambda: rg.advise(function, 0.25, 5, memory=100),
+        "batch": lambda: rg.run_batch(function, [0.25, 0.5], 5, engine="reference"),
+    }
+    calls[call]()
+    tracemalloc.start()
+    calls[call]()
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 1 << 22

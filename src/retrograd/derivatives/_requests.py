@@ -617,7 +617,7 @@ def pulled(request: Request, args: tuple[Any, ...], keywords: dict[str, Any]) ->
     machine = request.machine(compiled, values)
     execute(compiled, machine, None)
     results = request.function.results(*read(compiled, machine, values))
-    return results, Pullback(request, compiled, values, machine.memory[:])
+    return results, Pullback(request, compiled, values, machine.memory[: compiled.argument_words])
 
 
 def pullback_alone(request: Request, args: Sequence[Any]) -> Pullback:
@@ -631,7 +631,7 @@ def pullback_alone(request: Request, args: Sequence[Any]) -> Pullback:
     if compiled.externals or any(isinstance(a.type, FormType) or not all_fixed(a.type) for a in compiled.arguments):
         machine = request.machine(compiled, values)
         execute(compiled, machine, None)
-        final = machine.memory[:]
+        final = machine.memory[: compiled.argument_words]
     return Pullback(request, compiled, values, final)
 
 
@@ -643,7 +643,7 @@ class Pullback:
         #: with their words, which are made; and the trees among them, which the caller may change
         self._values = values
         self._forms = [form_of(v) if has_trees(a.type) else v for a, v in zip(compiled.arguments, values, strict=True)]
-        #: memory after the run: a cotangent of a lognum is scaled by its value there
+        #: the words of the arguments after the run: a cotangent of a lognum is scaled by its value there
         self._final = final
         #: the arguments, results with the form that they have
         self._arguments = [_filled(a, final) for a in compiled.arguments]
@@ -669,7 +669,7 @@ class Pullback:
             ran, scale = program.run_scaled(
                 scales_of(self._request.scale, compiled), self._values, seeds, self._request.engine
             )
-        memory = ran.memory[:]
+        memory = ran.memory
         report_losses(compiled, pairs, scale, "cotangent")
 
         def gradient(a: Argument) -> Any:
@@ -714,10 +714,10 @@ def pullback_program(compiled: Compiled, backward: bool, copies: int = 1) -> Der
     return kept(compiled, ("gradient", backward, copies), lambda: gradient_program(compiled, backward, copies))
 
 
-def pulled_back(request: Request, compiled: Compiled, values: list[Any], given: Mapping[int, int]) -> list[int]:
-    """The memory after the gradient program has run from these cotangents, address -> word. Raises ProgramTrap."""
+def pulled_back(request: Request, compiled: Compiled, values: list[Any], given: Mapping[int, int]) -> None:
+    """Run the gradient program from these cotangents, address -> word. Raises ProgramTrap."""
     with derivative_traps(compiled, values, request.backward, *_overflow(compiled.format)):
-        return pullback_program(compiled, request.backward).run(values, given, request.engine).memory[:]
+        pullback_program(compiled, request.backward).run(values, given, request.engine)
 
 
 def _overflow(w: Format) -> tuple[str, str]:

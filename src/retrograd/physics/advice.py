@@ -36,21 +36,19 @@ from retrograd.simulator.energy.counts import NOTHING, host_traffic
 from retrograd.simulator.energy.pricing import NotModelled, Price, PricingContext, pricing_context, told
 from retrograd.simulator.energy.technology import CAUSES, Range, with_prefix
 from retrograd.simulator.machine import Machine
-from retrograd.simulator.stores import limit_of
+from retrograd.simulator.stores import SparseWords, WordsByAddress, limit_of
 
 # ---------------------------------------------------------------------- memory
 
 
-class _Written(list[int]):
-    """Words of a memory, and the highest address below and from `border` on that was written."""
+class _Written(WordsByAddress):
+    """Words of a memory, and the highest address below and from `border` on that an instruction wrote."""
 
     border = 0
     low = high = -1
 
-    def __setitem__(self, at: Any, word: Any) -> None:
+    def __setitem__(self, at: int, word: int) -> None:
         super().__setitem__(at, word)
-        if isinstance(at, slice):
-            return
         if at < self.border:
             self.low = max(self.low, at)
         else:
@@ -60,9 +58,12 @@ class _Written(list[int]):
 class _WatchedMachine(Machine):
     """The reference machine with a memory that keeps the highest addresses."""
 
-    def _first_memory(self, size: int) -> list[int]:
-        self.written = _Written(super()._first_memory(size))
-        return self.written
+    def _first_memory(self, size: int) -> SparseWords:
+        memory = SparseWords((), size)
+        memory.words = self.written = _Written(size)
+        # An update is no write of an instruction.
+        memory.words.update(enumerate(self.program.data))
+        return memory
 
 
 @dataclass(frozen=True)

@@ -41,9 +41,10 @@ from retrograd.runtime._marshal import word_array
 from retrograd.simulator.engines import tiering
 from retrograd.simulator.engines.batch.layout import BatchLayout, Range, ResultArray, split_columns, width
 from retrograd.simulator.engines.choice import machine_for
+from retrograd.simulator.engines.tiered_machine import LARGE_IN_PYTHON
 from retrograd.simulator.engines.tiering import Decision, Reason, engine_named
 from retrograd.simulator.machine import REGISTERS, Machine, Stop, Trap
-from retrograd.simulator.stores import limit_of
+from retrograd.simulator.stores import SparseWords, Store, limit_of, memory_words
 from retrograd.version import __version__
 
 if TYPE_CHECKING:
@@ -429,12 +430,17 @@ class _SequentialRunner:
 
     @cached_property
     def shared(self) -> Words:
-        """The first words of an instance's memory: the program's data, and the arguments that all elements share."""
-        data, own = self.compiled.program.data, self.loaded.shared
-        out = np.zeros(max(len(data), len(own), self.columns.end), dtype=np.uint64)
-        out[: len(data)] = data
-        out[: len(own)] = own
+        """The first words of an instance's memory, up to the last one of a range, of which there may be many zeros."""
+        begin = self._begin
+        out = np.zeros(max(len(begin), self.columns.end), dtype=np.uint64)
+        out[: len(begin)] = begin
         return out
+
+    @property
+    def _begin(self) -> list[int]:
+        """The program's data, and the arguments that all elements share."""
+        own = self.loaded.shared.tolist()
+        return [*own, *self.compiled.program.data[len(own) :]]
 
     @property
     def modes(self) -> dict[str, Any]:
@@ -465,7 +471,7 @@ class _SequentialRunner:
     def run(self, which: Iterable[int], engine: str, bar: Callable[[int], object]) -> int:
         """Run these rows. Returns the index behind the last row that was run."""
         machine: Machine | None = None
-        blank = self.shared.tolist()
+        blank: Store = []
         given, kept, summed = (_places(r) for r in (self.columns.given, self.columns.kept, self.columns.summed))
         signed, rows = self.compiled.format.signed, self.loaded.rows
         #: rows that ended, and their kept words
@@ -477,9 +483,9 @@ class _SequentialRunner:
                 machine = machine_for(
                     self.compiled.program, engine, backward=r.backward, overflow=r.overflow, core=r.core
                 )
-                blank += [0] * (len(machine.memory) - len(blank))
+                blank = memory_words(self._begin, len(machine.memory), LARGE_IN_PYTHON)
                 origin = machine.pc
-            begin = blank.copy()
+            begin = blank.copy() if isinstance(blank, SparseWords) else list(blank)
             for place, word in zip(given, rows[i].tolist(), strict=True):
                 begin[place] = word
             # These are words already, so the checks of `machine.load` are left out.
@@ -507,7 +513,7 @@ class _SequentialRunner:
             if self.counted is not None:
                 self.counted(i, machine)
             self.out.engine = machine.engine
-            words = list(machine.memory)
+            words = machine.memory.store
             done.append((i, [words[place] for place in kept]))
             self.out.sums = [a + signed(words[place]) for a, place in zip(self.out.sums, summed, strict=True)]
             self.out.steps[i], self.out.erased_bits[i] = machine.retired, machine.erased_bits
