@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+import sys
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Any, overload
@@ -52,12 +53,35 @@ def fresh_zeros(count: int, dtype: Any) -> NDArray[Any]:
     size = count * np.dtype(dtype).itemsize
     if size < _MANY or not hasattr(mmap, "MAP_PRIVATE"):
         return np.zeros(count, dtype)
+    return np.frombuffer(_fresh_pages(size), dtype)
+
+
+class ClearedWords:
+    """Zero words whose pages are given back by `clear`, which takes the time of the pages that were used.
+
+    Only where `are_supported`: other systems than Linux keep the words of pages that are given back.
+    """
+
+    are_supported = sys.platform == "linux" and hasattr(mmap, "MADV_DONTNEED")
+
+    def __init__(self, count: int, w: Format) -> None:
+        dtype = np.dtype(DTYPES[w.width])
+        self._pages = _fresh_pages(count * dtype.itemsize)
+        self.array: NDArray[Any] = np.frombuffer(self._pages, dtype)
+
+    def clear(self) -> None:
+        """Set all words to zero."""
+        self._pages.madvise(mmap.MADV_DONTNEED)
+
+
+def _fresh_pages(size: int) -> mmap.mmap:
+    """That many bytes of zeros, in pages that get their room when they are used."""
     pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     if hasattr(mmap, "MADV_NOHUGEPAGE"):
         # A kernel without large pages refuses the advice, and does not need it.
         with suppress(OSError):
             pages.madvise(mmap.MADV_NOHUGEPAGE)
-    return np.frombuffer(pages, dtype)
+    return pages
 
 
 def shared_words(words: Store, w: Format) -> ArrayWords:

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from retrograd.isa.program import Program
 from retrograd.simulator.engines import tiering
-from retrograd.simulator.engines.array_words import address_of, zeros
+from retrograd.simulator.engines.array_words import ClearedWords, address_of, zeros
 from retrograd.simulator.engines.batch.layout import (
     BatchLayout,
     ResultArray,
@@ -62,6 +62,8 @@ SHORT = 1 << 22
 FAR = 16
 #: bytes of a line of the cache
 LINE = 64
+#: zero words of an instance from which on it begins with fresh pages: to write the zeros takes longer than a call for each instance
+SPARSE = 1 << 16
 #: seconds between two updates of the progress of threads
 GLANCE = 0.2
 
@@ -145,7 +147,7 @@ def run_batch(
     words = np.asarray(rows).astype(np.uint64, copy=False)
     out = np.zeros((len(rows), width(layout.kept)), dtype=np.uint64)
     kept = [ResultArray(part, None, program.format) for part in split_columns(out, layout.kept)]
-    begin = memory_of(program, layout, shared).shared
+    begin = memory_of(program, layout, shared).shared[: len(program.data if shared is None else shared)]
     runs = RowRuns(program, layout, backward=backward, overflow=overflow, checks=checks, cycles=cycles, core=core)
     given = split_columns(words, layout.given)
     counts = runs(len(rows), given, kept, begin, limit=limit_of(limit, "limit"), threads=threads, progress=progress)
@@ -248,6 +250,12 @@ class _RowRun:
         self.memory = of.memory(shared)
         self.n = n = len(self.memory)
         ranges = of._shared if n == of._words else layout.shared(n)
+        #: the words behind are zeros
+        begin = max(len(program.data), len(shared))
+        #: whether instances begin on cleared memory, in place of copied zeros
+        self.sparse = ClearedWords.are_supported and n - begin >= SPARSE
+        if self.sparse:
+            ranges = [(address, min(size, begin - address)) for address, size in ranges if address < begin]
         self.table = array_table(layout, ranges, given, kept, (self.steps, self.lost, self.cycles), self.format)
         self.status = np.empty(count, dtype=np.uint8)
         self.status.fill(PENDING)
@@ -256,7 +264,9 @@ class _RowRun:
         of.refresh()
         self._loop = of._loop
         lanes = lanes_of(program.format)
-        self.lanes = lanes if count >= lanes else 1
+        # Lanes that part begin again on their memory, inside of a call of the loop.
+        restarting = self.sparse and jit_compiler().diverging
+        self.lanes = lanes if count >= lanes and not restarting else 1
         #: the loop for lanes, where it is loaded
         self._wide: Any = of._wide.get(self.lanes)
         #: numbers of instances that left their lanes; threads add to it
@@ -348,16 +358,25 @@ class _RowRun:
         """Run instances, in lanes if their loop is loaded. Instances that leave their lanes are then run alone."""
         table, memory, status = self._addresses
         stop = table + self.table.nbytes - self.table.itemsize
-        around = first, last, memory, self.n, room.memory, steps, status, room.sums_at, stop
+        around = memory, self.n, room.memory, steps, status, room.sums_at, stop
+
+        def run(loop: Any, together: int) -> None:
+            if room.cleared is None:
+                loop(table, first, last, *around)
+                return
+            for at in range(first, last, together):
+                loop(table, at, min(at + together, last), *around)
+                room.cleared.clear()
+
         if self._wide is None:
-            self._loop(table, *around)
+            run(self._loop, 1)
             return
-        self._wide(table, *around)
+        run(self._wide, self.lanes)
         left = first + np.flatnonzero(self.status[first:last] == 1)
         if len(left):
             self.given_up.append(len(left))
             self.status[left] = PENDING
-            self._loop(table, *around)
+            run(self._loop, 1)
 
     def _first_rows(self, room: _Room) -> int:
         """Run instances in portions that grow, for as long as threads would gain nothing. Returns the number that ended.
@@ -433,12 +452,16 @@ def _compare(key: Key, seconds: float, count: int, alone: bool) -> bool:
 
 
 class _Room:
-    """Memory of a thread for instances, as many as there are lanes, and the sums of its instances."""
+    """Memory of a thread for instances, as many as there are lanes, and the sums of its instances.
+
+    `cleared`: the memory, if it is cleared behind each call of the loop.
+    """
 
     def __init__(self, run: _RowRun) -> None:
         lanes, n = run.lanes if run._wide is not None else 1, run.n
         size = n + 1 if lanes == 1 else lanes * (n + 1 + REGISTERS) + LINE // (run.format.width // 8)
-        self._words = zeros(size, run.format)
+        self.cleared = ClearedWords(size, run.format) if run.sparse else None
+        self._words = zeros(size, run.format) if self.cleared is None else self.cleared.array
         self.sums = np.zeros(run.of._summed, dtype=np.int64)
         base = address_of(self._words)
         # Vectors are aligned to lines of the cache, since a vector across two lines takes two reads.

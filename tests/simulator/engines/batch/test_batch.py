@@ -143,6 +143,33 @@ bottom: goto.ne r1, r4, top
 """
 
 
+#: M[1] += M[FAR]; M[FAR] += M[0], which stays there; then the word at the address M[0] is read, which may lie outside
+FAR = 2 * batch.SPARSE - 1
+LEAVES_A_WORD = f"""
+        .memory {FAR + 1}
+        .text
+        start
+        ld.add r1, [r0]
+        ld.add r2, [r0 + {FAR}]
+        st.add [r0 + 1], r2
+        st.add [r0 + {FAR}], r1
+        ld.add r3, [r1]
+        ld.sub r3, [r1]
+        ld.sub r1, [r0]
+        finish
+"""
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_large_memory_is_cleared_before_each_row(threads: int) -> None:
+    """What a row leaves in memory, its trap included, is gone for the next one."""
+    program = rg.assemble(LEAVES_A_WORD)
+    rows = np.array([[FAR + 9 if i % 5 == 3 else i, 0] for i in range(43)], dtype=np.uint64)
+    found = run_batch(program, rows, threads=threads)
+    assert found.failed.tolist() == [i for i in range(43) if i % 5 == 3]
+    assert found.rows.tolist() == rows.tolist()
+
+
 def test_instances_that_go_the_same_way_run_converged(lanes: int) -> None:
     program = rg.assemble(SAME_WAY)
     rows = np.random.default_rng(1).integers(-(2**40), 2**40, (40, 10)).astype(np.uint64)
