@@ -342,7 +342,8 @@ class Options:
     `level`: 0 leaves the IR as it was lowered, 1 runs all passes. `erase`: True erases the temporaries of routines and
     expressions in place of uncomputing them; a collection of names does so for these routines, and for expressions
     unless `temporaries` is
-    False. `stack`: words for recursion. `heap`: words for the lists and data of functional functions.
+    False. `stack`: words for recursion. `heap`: words for the lists and data of functional functions. None: see
+    `pipeline.lower`.
     `forget`: names of functional functions whose calls are computed, copied and uncomputed
     (`frontends/functional/core.py`).
     `parts`: names of loops of functional functions that run in parts, to keep √n states of n passes
@@ -359,11 +360,11 @@ class Options:
 
     level: int = 1
     erase: bool | frozenset[str] = False
-    stack: int = 1 << 16
+    stack: int | None = None
     cotangents: bool = False
     temporaries: bool = True
     memory: int = 0
-    heap: int = 1 << 16
+    heap: int | None = None
     forget: frozenset[str] = frozenset()
     parts: frozenset[str] = frozenset()
     recorded: bool = False
@@ -376,6 +377,8 @@ class Options:
             self._refuse("level", "0 executes the program as it is written, 1 runs all passes")
         for name in ("stack", "memory", "heap"):
             words = getattr(self, name)
+            if words is None and name != "memory":
+                continue
             if isinstance(words, bool) or not isinstance(words, int) or words < 0:
                 self._refuse(name, "a number of words, 0 or more")
         for name in ("cotangents", "temporaries", "recorded"):

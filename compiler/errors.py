@@ -99,7 +99,8 @@ register(
      "Write `fixed(x) ** n`, which is a fixed number for every n; or test the exponent with a branch first."),
     ("RG0811", "heap full", "The cells of lists and data classes, and values that calls leave behind, lie in a heap of limited size until the run is "
      "uncomputed.",
-     "Enlarge the heap: `@functional(heap=…)` sets its words."),
+     "Enlarge the heap: `heap=…` sets its words. Or let loops run in parts, which keep √n states of n passes: `parts=\"loop\"` for `for` and `while`, "
+     "`parts=\"f\"` for a function f that calls itself at its end alone."),
     ("RG0812", "part of the empty list", "The empty list has no head and no tail.",
      "Test the list with `null?` or `pair?` first."),
     ("RG0813", "result of another size", "A list or data class is added to, or taken back from, a place with room for exactly its numbers and its form.",

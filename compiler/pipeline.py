@@ -54,6 +54,11 @@ from retrograd.isa.diagnostics import Span
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
 
+#: words of the heap and of the stack, of which a run costs those that it uses
+HEAP, STACK = 1 << 20, 1 << 16
+#: words of the heap of a row on a GPU, which costs all of its words
+ROW_HEAP = 1 << 16
+
 Pass = Callable[[Module], Module]
 
 #: The passes of level 1, in order. A pass stands twice where another pass makes new candidates for it.
@@ -144,8 +149,8 @@ def lower(
     function: SourceFunction,
     types: Sequence[Type],
     w: Format,
-    stack: int = 1 << 16,
-    heap: int = 1 << 16,
+    stack: int | None = None,
+    heap: int | None = None,
     forget: frozenset[str] = frozenset(),
     recorded: bool = False,
     real: bool = False,
@@ -154,14 +159,17 @@ def lower(
 ) -> Lowered:
     """The function for arguments of these types as a reversible module: arguments in memory, in and out.
 
-    `recorded`, `real`: see `Constants`. `placed`: see `ModuleBuilder`.
+    `recorded`, `real`: see `Constants`. `placed`: see `ModuleBuilder`. `stack`, `heap`: words, by default STACK and HEAP;
+    a functional function of a narrow format has a sixteenth of its addresses for each, and so room for two gradients.
 
     Raises CompileError.
     """
     module = ModuleBuilder(w, recorded, real, placed)
     module.constants.pointed = any(map(has_points, types))
     gradients = GradientProcedures()
-    specialiser = Specialiser(module, gradients.declare, Declare(gradients.add, heap, forget, parts))
+    part = (w.mask + 1) // 16
+    declared = Declare(gradients.add, min(HEAP, part) if heap is None else heap, forget, parts)
+    specialiser = Specialiser(module, gradients.declare, declared)
     module.files[function.source.file] = function.source.lines
     shapes: list[Shape] = []
     arguments: list[Argument] = []
@@ -191,6 +199,8 @@ def lower(
         shapes.append(_shape_of(t))
     entry = specialiser.specialise(function, tuple(shapes))
     call = Call(entry.name, tuple(passed), tuple(regions), False, span)
+    if stack is None:
+        stack = STACK if declared.functional is None else min(STACK, part)
     lowered = Module(
         (Within(tuple(compute), (call,), None, span),) if compute else (call,),
         dict(module.procedures),

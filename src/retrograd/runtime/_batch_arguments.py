@@ -32,7 +32,7 @@ from retrograd.compiler.language.types import (
     static,
 )
 from retrograd.compiler.language.values import FormType, Structure
-from retrograd.compiler.pipeline import Argument
+from retrograd.compiler.pipeline import ROW_HEAP, Argument
 from retrograd.isa.diagnostics import Diagnostic, InputError, nearest
 from retrograd.isa.words import Format
 from retrograd.runtime._arrays import Ragged, WordArray, as_array, is_lent_by_device, plain
@@ -387,7 +387,13 @@ class Batch:
 
     def compiled(self) -> Compiled:
         """The program for every element. Raises CompileError, InputError."""
-        return self.function.compiled_for(self.types(), self.request.format, self.request.options)
+        types, own = self.types(), self.request.options or self.function.options
+        found = self.function.compiled_for(types, self.request.format, self.request.options)
+        if own.heap is None and (self.device is not None or self.request.engine == "cuda"):
+            heaps = [r.size for r in found.module.regions if r.name == "heap" and r.data is None]
+            if max(heaps, default=0) > ROW_HEAP:
+                return self.function.compiled_for(types, self.request.format, replace(own, heap=ROW_HEAP))
+        return found
 
     def words(self, compiled: Compiled) -> Loaded:
         """The words of all arguments. Raises InputError naming argument and element.

@@ -228,7 +228,7 @@ def reversible(
     format: Format | str | None = None,
     level: int = 1,
     erase: bool | frozenset[str] = False,
-    stack: int = 1 << 16,
+    stack: int | None = None,
     memory: int = 0,
     precision: Precision = "warn",
 ) -> Callable[[Callable[..., Any]], Reversible]: ...
@@ -241,7 +241,7 @@ def reversible(
     format: Format | str | None = None,
     level: int = 1,
     erase: bool | frozenset[str] = False,
-    stack: int = 1 << 16,
+    stack: int | None = None,
     memory: int = 0,
     precision: Precision = "warn",
 ) -> Reversible | Callable[[Callable[..., Any]], Reversible]:

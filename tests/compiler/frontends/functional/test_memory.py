@@ -1,0 +1,59 @@
+"""The memory of a functional function: as large as it has to be without options, in each format, and a way out where it is full."""
+
+from __future__ import annotations
+
+import pytest
+
+import retrograd as rg
+from retrograd import fixed
+from retrograd.runtime._batch_arguments import Batch
+from retrograd.runtime._reversible import request_of
+
+
+@rg.functional
+def halved(x: fixed, n: int):
+    """x · (1 + … + 2⁻ⁿ⁺¹ + 2⁻ⁿ), by a loop"""
+    v = x
+    for _ in range(n):
+        v = 0.5 * v + x
+    return v
+
+
+@rg.functional
+def summed(x: fixed, n: int):
+    """The same sum, by recursion"""
+
+    def terms(v, k):
+        return v if k == 0 else v + terms(0.5 * v, k - 1)
+
+    return terms(x, n)
+
+
+def test_a_long_loop_needs_no_option() -> None:
+    assert halved(0.25, 100_000) == pytest.approx(0.5, abs=1e-6)
+    assert rg.grad(halved, "x")(0.25, 100_000) == pytest.approx(2.0, abs=1e-6)
+
+
+@pytest.mark.parametrize("function", [halved, summed], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("w", [rg.Format(8, 4), rg.Format(16, 8), rg.Format(32, 16)], ids=str)
+def test_a_format_addresses_its_memory(function: rg.Functional, w: rg.Format) -> None:
+    assert rg.run(function, 0.5, 2, format=w).values.out == 0.875
+    assert rg.grad(function, "x", format=w)(0.5, 2) == 1.75
+
+
+def test_a_full_heap_has_a_way_out() -> None:
+    full = halved.with_options(heap=1000)
+    with pytest.raises(rg.ProgramTrap) as caught:
+        full(0.25, 2000)
+    assert caught.value.code == "RG0811"
+    assert '`parts="loop"`' in str(caught.value)
+    assert full.with_options(parts="loop")(0.25, 2000) == halved(0.25, 2000)
+
+
+def test_a_row_on_a_gpu_has_a_small_heap() -> None:
+    """Each of its words costs time and room there; a heap that is named stays as it is."""
+    large, small, named = (
+        Batch(request_of(f, engine=engine), ([0.25, 0.5], 3), {}, {"n": None}).compiled().program.memory
+        for f, engine in ((halved, "native"), (halved, "cuda"), (halved.with_options(heap=1 << 18), "cuda"))
+    )
+    assert small < 1 << 17 < 1 << 18 < named < 1 << 20 < large
