@@ -10,6 +10,8 @@ import mmap
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from functools import cache
+from pathlib import Path
 from typing import Any, overload
 
 import numpy as np
@@ -77,11 +79,20 @@ class ClearedWords:
 def _fresh_pages(size: int) -> mmap.mmap:
     """That many bytes of zeros, in pages that get their room when they are used."""
     pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    if hasattr(mmap, "MADV_NOHUGEPAGE"):
-        # A kernel without large pages refuses the advice, and does not need it.
+    if _gives_large_pages():
         with suppress(OSError):
             pages.madvise(mmap.MADV_NOHUGEPAGE)
     return pages
+
+
+@cache
+def _gives_large_pages() -> bool:
+    """Whether the kernel may give large pages, all of whose words are cleared, to a program that asks for none."""
+    try:
+        modes = Path("/sys/kernel/mm/transparent_hugepage/enabled").read_text(encoding="ascii")
+    except (OSError, UnicodeError):
+        modes = "[always]"
+    return hasattr(mmap, "MADV_NOHUGEPAGE") and "[always]" in modes
 
 
 def shared_words(words: Store, w: Format) -> ArrayWords:
