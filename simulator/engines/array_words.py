@@ -87,7 +87,7 @@ def _fresh_pages(size: int) -> mmap.mmap:
 
 @cache
 def _gives_large_pages() -> bool:
-    """Whether the kernel may give large pages, all of whose words are cleared, to a program that asks for none."""
+    """Whether the kernel may give large pages, all of whose words are cleared, without advice."""
     try:
         modes = Path("/sys/kernel/mm/transparent_hugepage/enabled").read_text(encoding="ascii")
     except (OSError, UnicodeError):
