@@ -38,6 +38,7 @@ from retrograd.runtime._execution import ProgramTrap, Scale, Unexplained
 from retrograd.runtime._marshal import from_words, to_words
 from retrograd.runtime._reversible import Inverse, Reversible
 from retrograd.simulator.machine import Machine, Trap
+from retrograd.simulator.stores import SparseWords, Store
 from retrograd.testing.laws import Cell, Subject, cells, differences, explained, nonzero, subject
 
 #: L at x + k words, as a word; None where it has no value
@@ -162,7 +163,7 @@ class Nearby:
     """L of the program in some format, at words near x."""
 
     compiled: Compiled
-    memory: list[int]
+    memory: Store
     loss: int
     noise: float = 0.5
     here: int | None = None
@@ -176,7 +177,8 @@ class Nearby:
         for a, block in zip(compiled.arguments, words, strict=True):
             machine.load(a.address, block)
         address = loss.address
-        made = Nearby(compiled, list(machine.memory), address)
+        store = machine.memory.store
+        made = Nearby(compiled, store.copy() if isinstance(store, SparseWords) else list(store), address)
         made.here = made.at({})
         return made
 
@@ -187,7 +189,8 @@ class Nearby:
     def at(self, moves: dict[int, int]) -> int | None:
         """L with words moved, as an integer; None where it has no value. `rg.external` blocks are not executed."""
         machine = Machine(self.compiled.program)
-        machine.memory[:] = self.memory
+        # These are words already, in the kind of store that the machine has.
+        machine.memory.store[:] = self.memory
         for address, by in moves.items():
             kind = self.kinds[address]
             word, low = self.memory[address], self.w.mask if kind.is_fixed else self.w.sign - 1
