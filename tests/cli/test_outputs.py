@@ -252,6 +252,7 @@ ALLOWED = {
     "tools/compare_gates.py": {"savefig"},
     "tools/compare_machines.py": {"savefig"},
     "examples/nice.py": {"savefig"},
+    "examples/full_waveform_inversion.py": {"savefig"},
     "tools/long_runs/hostile_inputs.py": {"save", "write_bytes", "write_text"},  # damaged files, in a temporary folder
     "tools/long_runs/valid_inputs.py": {"ZipFile", "save"},  # into memory
     "tools/long_runs/shares.py": {"open"},  # a line behind the others
