@@ -232,7 +232,8 @@ class Kernel:
     def __init__(self, text: str, name: str, where: Device) -> None:
         self.name, self.device = name, where
         if simulated():
-            raise device_error("RG1003", f"Numba's CUDA simulator runs no PTX, and `{name}` is PTX")
+            hint = "Unset NUMBA_ENABLE_CUDASIM where there is a GPU. In the simulator, run a batch: rg.run_batch or rg.vmap."
+            raise device_error("RG1003", f"Numba's CUDA simulator runs no PTX, and `{name}` is PTX", hint)
         from cuda.core import ObjectCode
 
         with on(where), translated_errors(f"loading `{name}` on {where} ({where.target})"):

@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from retrograd.examples import full_waveform_inversion
 from retrograd.examples.wave import medium, misfit, propagate, pulse
-from retrograd.isa.diagnostics import InputError
+from retrograd.isa.diagnostics import DeviceError, InputError
 from retrograd.simulator.engines.choice import machine_for
 from retrograd.simulator.engines.cuda import stepped_machine
 from retrograd.simulator.engines.cuda.runtime import Device
@@ -211,6 +212,28 @@ def test_the_gradient_of_a_wave(host: Any, argument: str) -> None:
     assert (rg.grad(misfit, argument, engine="cuda", scale=0)(0.0, *given) == expected).all()
     # Forward, and back with the cotangents; then the last row of each.
     assert [rows for _, rows, _ in host.rounds] == [n - 3, 1] * (2 * steps)
+
+
+@pytest.mark.parametrize("gpu", ["cells", "shots"])
+def test_an_inversion_has_the_gradient_of_the_cpu(host: Any, translated: Any, gpu: str) -> None:
+    """With threads for cells, by parallel loops, and with threads for shots, on arrays of the device."""
+    survey = full_waveform_inversion.survey(17, 2, 3)
+    survey = survey._replace(pulse=survey.pulse[8:14])
+    seen = np.ones((2, 6, 3))
+    v = full_waveform_inversion.phantom(17)
+    value, slope = full_waveform_inversion.objective(survey, seen)(v)
+    found, by_device = full_waveform_inversion.objective(survey, seen, gpu)(v)
+    assert found == value
+    assert (by_device == slope).all()
+    assert slope.any()
+    assert bool(host.rounds) == (gpu == "cells")
+    assert bool(translated.launches) == (gpu == "shots")
+
+
+def test_the_simulator_refuses_a_single_run() -> None:
+    with pytest.raises(DeviceError, match="runs no PTX") as caught:
+        rg.run(propagate, pulse(8), np.zeros((8, 8)), medium(8), 1, engine="cuda")
+    assert "run a batch" in str(caught.value)
 
 
 def test_a_wave_forward_and_back(host: Any) -> None:
