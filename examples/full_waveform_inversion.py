@@ -2,15 +2,16 @@
 
     J(v) = ½ Σ (d − d_obs)²,    d(t, k) = q_t at receiver k,    q_tt = v² ∇²q + source
 
-Transducers stand in a ring in a tank of water. One after another sends a pulse, a *shot*, and all of them listen. The gradient ∂J/∂v of a
-shot runs the wave forward and then backward, so it holds the pressure q and its change p of one time step, however many there are.
-A tape would hold both of every step; `adjoint` is that method in floating point, with a tape or with checkpoints, and counts its words.
+Transducers stand in a ring in a tank of water. One after another sends a pulse, a *shot*, and all of them listen. The
+gradient ∂J/∂v of a shot runs the wave forward and then backward, so it holds the pressure q and its change p of one time
+step, however many there are. A tape would hold both of every step; `adjoint` is that method in floating point, with a
+tape or with checkpoints, and counts its words.
 
-The walls of the tank hold q at 0 and reflect. An absorbing wall would lose the information that the run backward needs: see `wave.py`.
-Lengths are in mm, times in µs, velocities in mm/µs = km/s; the pressure is in units of the pulse.
+The walls of the tank hold q at 0 and reflect. An absorbing wall would lose the information that the run backward needs:
+see `wave.py`. Lengths are in mm, times in µs, velocities in mm/µs = km/s; the pulse is HEIGHT units of pressure high.
 Source: A. Tarantola, "Inversion of seismic reflection data in the acoustic approximation", Geophysics 49 (1984), 1259.
 
-    python -m retrograd.examples.full_waveform_inversion [--size 97] [--shots 16] [--iterations 25] [--gpu cells] [--plot FOLDER]
+    python -m retrograd.examples.full_waveform_inversion [--size 97] [--shots 16] [--iterations 25] [--gpu cells]
 """
 
 from __future__ import annotations
@@ -35,12 +36,15 @@ if TYPE_CHECKING:
 
     Reals = NDArray[np.float64]
 
-#: mm: the side of the tank, the radius of the ring of transducers, the radius of the disc in which the velocity is unknown
+#: mm: the side of the tank, the radius of the ring of transducers, that of the disc in which the velocity is unknown
 SIDE, RING, UNKNOWN = 48.0, 19.0, 16.0
 #: mm/µs, of water
 WATER = 1.5
 #: µs of a recording; MHz of the pulse
 DURATION, FREQUENCY = 45.0, 0.25
+#: height of the pulse. Squares of residuals are rounded to 2^-32: with a height of 1, those of the last iterations are
+#: about as large as this
+HEIGHT = 256.0
 #: time step × mm/µs over the width of a cell; the scheme is stable for v × RATIO ≤ 1/√2
 RATIO = 0.3
 
@@ -55,7 +59,10 @@ def record(
     pulse: Array[fixed, "steps"],
     places: Array[int, "receivers", 2],
 ) -> None:
-    """The fields move on, the source adds the pulse to its cell, heard[t, k] += q at receiver k. Inverse: −=, and the fields before."""
+    """heard[t, k] += q at receiver k, as the fields move on and the source adds the pulse to its cell.
+
+    Inverse: −=, and the fields before.
+    """
     for t in range(len(pulse)):
         propagate(q, p, c, 1)
         q[source[0], source[1]] += pulse[t]
@@ -74,7 +81,10 @@ def misfit(
     places: Array[int, "receivers", 2],
     seen: Array[fixed, "steps", "receivers"],
 ) -> None:
-    """loss += ½ Σ (q at receiver k − seen[t, k])², as `record` moves the fields. Inverse: −=, and the fields before."""
+    """loss += ½ Σ (q at receiver k − seen[t, k])², as `record` moves the fields.
+
+    Inverse: −=, and the fields before.
+    """
     for t in range(len(pulse)):
         propagate(q, p, c, 1)
         q[source[0], source[1]] += pulse[t]
@@ -108,7 +118,7 @@ def _places(size: int) -> tuple[Reals, Reals]:
 
 
 def survey(size: int, shots: int, receivers: int = 32) -> Survey:
-    """`shots` sources and `receivers` receivers in turn on a ring, in size × size cells; Ricker's wavelet as the pulse."""
+    """`shots` sources and `receivers` receivers on a ring, in size × size cells; the pulse is Ricker's wavelet."""
     width = SIDE / (size - 1)
 
     def ring(count: int, turn: float) -> NDArray[np.int64]:
@@ -118,9 +128,8 @@ def survey(size: int, shots: int, receivers: int = 32) -> Survey:
 
     t = np.arange(0, DURATION, RATIO * width) - 1.2 / FREQUENCY
     a = (math.pi * FREQUENCY * t) ** 2
-    return Survey(
-        size, ring(shots, 0), ring(receivers, 0.5), (1 - 2 * a) * np.exp(-a), np.hypot(*_places(size)) < UNKNOWN
-    )
+    pulse = HEIGHT * (1 - 2 * a) * np.exp(-a)
+    return Survey(size, ring(shots, 0), ring(receivers, 0.5), pulse, np.hypot(*_places(size)) < UNKNOWN)
 
 
 def water(size: int) -> Reals:
@@ -151,10 +160,10 @@ Objective = Callable[["Reals"], "tuple[float, Reals]"]
 def objective(s: Survey, seen: Reals, gpu: str | None = None) -> Objective:
     """v ↦ (J(v), ∂J/∂v on the unknown cells), for velocities v of all cells.
 
-    gpu: None: a batch of shots on the cores of the CPU. "shots": the same batch with a thread of a GPU for each shot, on arrays that stay
-    on the device. "cells": one shot after another, each with all threads on its cells.
+    gpu: None: a batch of shots on the cores of the CPU. "shots": the same batch with a thread of a GPU for each shot, on
+    recordings that lie on the device. "cells": one shot after another, each with all threads on its cells.
     """
-    known = s.sources, s.pulse, s.receivers, seen
+    known: tuple[Any, ...] = s.sources, s.pulse, s.receivers, seen
     if gpu == "cells":
         one = rg.value_and_grad(misfit, "c", loss="loss", engine="cuda")
 
@@ -183,13 +192,13 @@ def objective(s: Survey, seen: Reals, gpu: str | None = None) -> Objective:
 
 
 def invert(s: Survey, j: Objective, start: Reals, iterations: int) -> tuple[Reals, list[float]]:
-    """(velocities, misfit before and after each iteration) of SciPy's L-BFGS-B from `start`, held within 0.15 mm/µs of water."""
+    """(velocities, misfit before and after each iteration) of L-BFGS-B from `start`, within 0.15 mm/µs of water."""
     try:
         from scipy.optimize import minimize  # type: ignore[import-untyped]
     except ImportError:
         raise SystemExit("L-BFGS-B is SciPy's: `pip install scipy`") from None
 
-    # The unknowns are 10 (v − WATER), and the misfit at the start is 1, so that a first step of length 1 is a moderate one.
+    # The unknowns are 10 (v − WATER) and the first misfit is 1, so that a first step of length 1 is a moderate one.
     first, _ = j(start)
     misfits = [first]
 
@@ -206,8 +215,9 @@ def invert(s: Survey, j: Objective, start: Reals, iterations: int) -> tuple[Real
         misfits.append(first * float(intermediate_result.fun))
 
     found = minimize(
-        scaled, 10 * (start[s.unknown] - WATER), jac=True, method="L-BFGS-B", bounds=[(-1.5, 1.5)] * int(s.unknown.sum()),
-        options={"maxiter": iterations}, callback=after,
+        scaled, 10 * (start[s.unknown] - WATER), jac=True, method="L-BFGS-B",
+        bounds=[(-1.5, 1.5)] * int(s.unknown.sum()),
+        options={"maxiter": iterations, "ftol": 1e-12, "gtol": 1e-9}, callback=after,
     )  # fmt: skip
     return velocities(found.x), misfits
 
@@ -227,7 +237,7 @@ class Adjoint(NamedTuple):
 
 
 def adjoint(s: Survey, shot: int, v: Reals, seen: Reals, states: int | None = None) -> Adjoint:
-    """(J, ∂J/∂c) of a shot in floating point, by a tape of all states, or by checkpoints in as many `states` (`revolve`)."""
+    """(J, ∂J/∂c) of a shot in floating point, by a tape of all states, or by checkpoints in `states` places."""
     n, inner = len(s.pulse), np.s_[1:-1, 1:-1]
     q, p, c = s.fields(v)
     q_bar, p_bar, c_bar = s.rest, s.rest, s.rest
@@ -317,12 +327,14 @@ def main() -> None:
     s, true, start = survey(options.size, options.shots), phantom(options.size), water(options.size)
     seen = observe(s, true)
     print(
-        f"{options.size} × {options.size} cells, {len(s.pulse)} time steps, {options.shots} shots, {int(s.unknown.sum())} unknowns"
+        f"{options.size} × {options.size} cells, {len(s.pulse)} time steps, {options.shots} shots,",
+        f"{int(s.unknown.sum())} unknowns",
     )
     begun = time.perf_counter()
     found, misfits = invert(s, objective(s, seen, options.gpu), start, options.iterations)
     print(
-        f"misfit {misfits[0]:.4f} → {misfits[-1]:.2e} in {len(misfits) - 1} iterations ({time.perf_counter() - begun:.1f} s)"
+        f"misfit {misfits[0]:.4f} → {misfits[-1]:.2e} in {len(misfits) - 1} iterations",
+        f"({time.perf_counter() - begun:.1f} s)",
     )
     print(f"error of the velocities {error(s, start, true):.4f} → {error(s, found, true):.4f} mm/µs")
     report, states = running_backward(s, 0, start, seen), 10
@@ -334,7 +346,8 @@ def main() -> None:
         models = {"at the start": start, f"after {len(misfits) - 1} iterations": found, "true": true}
         for name, figure in (("models.png", draw_models(s, models)), ("misfits.svg", draw_misfits(misfits))):
             with replacing(Path(options.plot) / name) as out:
-                figure.savefig(out, format=name[-3:], dpi=90)
+                metadata = {"Date": None} if name.endswith("svg") else None
+                figure.savefig(out, format=name[-3:], dpi=90, metadata=metadata)
 
 
 if __name__ == "__main__":

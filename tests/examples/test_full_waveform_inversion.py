@@ -1,4 +1,4 @@
-"""Full-waveform inversion: its gradient against an adjoint in floating point and exact differences, its memory, and a descent."""
+"""Full-waveform inversion: its gradient against an adjoint in floating point and differences, memory, a descent."""
 
 from __future__ import annotations
 
@@ -49,13 +49,12 @@ def test_gradient_against_the_adjoint_in_floating_point(
     ours = fwi.running_backward(survey, 1, v, seen)
     theirs = fwi.adjoint(survey, 1, v, seen, states)
     assert ours.inputs_restored
-    # Each of the squares is rounded to a last place.
-    assert ours.value == pytest.approx(theirs.value, abs=seen[1].size * 2.0**-32)
+    assert ours.value == pytest.approx(theirs.value, rel=1e-6)
     assert np.abs(ours.gradients - theirs.by_c).max() < 2e-6 * np.abs(theirs.by_c).max()
 
 
 def test_sum_over_shots_against_differences(survey: fwi.Survey, seen: fwi.Reals) -> None:
-    """The derivative along a direction, of all shots together and by the velocity: (J(v + h d) − J(v − h d)) / 2h."""
+    """The derivative along a direction d, of all shots and by the velocity: (J(v + h d) − J(v − h d)) / 2h."""
     j, v = fwi.objective(survey, seen), fwi.water(SIZE)
     d = np.where(survey.unknown, np.random.default_rng(1).normal(size=v.shape), 0)
     h = 2.0**-10
