@@ -161,7 +161,8 @@ def objective(s: Survey, seen: Reals, gpu: str | None = None) -> Objective:
     """v ↦ (J(v), ∂J/∂v on the unknown cells), for velocities v of all cells.
 
     gpu: None: a batch of shots on the cores of the CPU. "shots": the same batch with a thread of a GPU for each shot, on
-    recordings that lie on the device. "cells": one shot after another, each with all threads on its cells.
+    recordings that lie on the device. "cells": one shot after another, each with all threads on its cells,
+    and a sum over the shots in floating point.
     """
     known: tuple[Any, ...] = s.sources, s.pulse, s.receivers, seen
     if gpu == "cells":
