@@ -232,7 +232,9 @@ class Kernel:
     def __init__(self, text: str, name: str, where: Device) -> None:
         self.name, self.device = name, where
         if simulated():
-            hint = "Unset NUMBA_ENABLE_CUDASIM where there is a GPU. In the simulator, run a batch: rg.run_batch or rg.vmap."
+            hint = (
+                "Unset NUMBA_ENABLE_CUDASIM where there is a GPU. In the simulator, run a batch: rg.run_batch or vmap."
+            )
             raise device_error("RG1003", f"Numba's CUDA simulator runs no PTX, and `{name}` is PTX", hint)
         from cuda.core import ObjectCode
 
