@@ -77,6 +77,9 @@ register(
      "Copy the value that shall stay, `t = x` of a number, `t = rg.copy(x)` of anything else; or change fields and elements."),
     ("RG0732", "fault of the compiler", "The compiler verifies each program that it makes. This failure is a fault of Retrograd, and not of the program.",
      "Please report it, with the function, its arguments and this message. `level=0` or another form of the statement may avoid it."),
+    ("RG0733", "not a loop with checkpoints", "The steps of such a loop are functions of its state, and are computed several times. The first state is kept until the routine "
+     "around the loop is uncomputed.",
+     "docs/guides/time-and-space.md has the form of the block: a loop over a range within a routine, whose body overwrites variables by `x = …`."),
     ("RG0801", "index out of range", "The array has no such element.",
      "Test the index or the length with a branch first, or correct the loop's bounds."),
     ("RG0802", "dirty ancilla", "A variable that is freed must hold its initial value, or the value that the freeing statement gives. Any other value would be erased.",

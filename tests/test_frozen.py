@@ -105,6 +105,18 @@ LENGTHS: dict[str, dict[str, int]] = {
 TABLE = insert(empty_dictionary(LENGTH), 2, 0.5).d
 #: places of an interpolation
 ASCENDING = [0.125, 0.5, 0.75, 1.0]
+
+
+@reversible
+def placed(b: int, a: int, i: int):
+    assert a != b
+
+
+@reversible
+def turned(kind: int, k: int, i: int, j: int):
+    assert i >= 0
+
+
 #: arguments that annotations do not give: functions, static values, arrays of any shape
 GIVEN: dict[str, dict[str, Any]] = {
     **{f"library.dictionaries.{name}": {"d": TABLE, "key": 2} for name in ("full_places", "distance", "get", "add", "_last_gap")},
@@ -140,6 +152,9 @@ GIVEN: dict[str, dict[str, Any]] = {
     },
     "library.time_space.bennett_any": {"step": logistic, "states": [0.3, 0.0, 0.0, 0.0], "steps": 3},
     "library.time_space.stride": {"step": logistic, "states": [0.3, 0.0, 0.0], "a": 0, "b": 1, "free": 2, "n": 2},
+    "library.time_space.pebble_range": {"apply": placed, "a": 0, "b": 1, "free": 2, "rows": 4, "first": 0, "n": 3},
+    "library.time_space.sweep_range": {"act": turned, "k": 0, "states": 2, "a": 0, "b": 4},
+    "library.time_space.need_states": {"steps": 3, "states": 2},
     "library.time_space.pebble_split": {"steps": 11, "states": 4},
     "library.time_space.pebble": {"step": logistic, "level": 1, "states": [0.3, 0.0, 0.0], "a": 0, "b": 1},
 }  # fmt: skip

@@ -37,7 +37,7 @@ from retrograd.compiler.ir import statements as ir
 from retrograd.compiler.ir.effects import AccessAnalysis, clobbered_between
 from retrograd.compiler.ir.instruction_selection import Location, MemoryWord, facts, operand, updates
 from retrograd.compiler.ir.traversal import bodies, walk
-from retrograd.isa.diagnostics import Span
+from retrograd.isa.diagnostics import CompileError, Diagnostic, Span
 from retrograd.isa.entries import Opcode, bar
 from retrograd.isa.expr import ZERO as ZERO_WORD
 from retrograd.isa.expr import Expr
@@ -459,8 +459,11 @@ class Lifting:
     def _is_all_zero(
         self, call: ir.Call, callee: ir.Procedure, regions: Iterable[ir.Region | None], zero: Collection[Storage]
     ) -> bool:
-        """Whether all shadows that the call may read are zero. Then they stay zero, because shadows change linearly."""
-        if self._roles:
+        """Whether all shadows that the call may read are zero. Then they stay zero, because shadows change linearly.
+
+        A callee that is made in another way where cotangents go with it is never taken as one without.
+        """
+        if self._roles or (callee.adjoint is not None and callee.adjoint.made_by is not None):
             return False
         given = [x for x, param in zip(call.args, callee.params, strict=True) if self.shadow(param) is not None]
         return all(self.shadow(x) is None or self.shadow(x) in zero for x in given) and not any(
@@ -507,8 +510,20 @@ class Lifting:
         return label
 
     def _own_adjoint(self, p: ir.Procedure, adjoint: ir.Adjoint, backward: bool) -> ir.Block:
-        """p⁻¹; A(x …, x̄ …) for the user's adjoint A, which takes the words before p; the inverse of this for p itself."""
-        out: list[ir.Node] = [ir.Call(p.name, p.params, p.regions, True, p.span)]
+        """p⁻¹; A(x …, x̄ …) for the user's adjoint A, which takes the words before p; the inverse of this for p itself.
+
+        With `made_by` A undoes p, too, and that procedure is p with cotangents: A, or the other, once for each copy.
+        """
+        if adjoint.made_by is not None and self.kept is not None:
+            message = (
+                "a gradient within a program can be undone, and the gradient of a loop with checkpoints erases states"
+            )
+            hint = "Differentiate the whole program, by `rg.grad` or `rg.hessian`; or keep the states of this loop in an array."
+            raise CompileError(Diagnostic("RG0733", message, p.span, hint))
+        name, undoing = adjoint.name, False
+        if adjoint.made_by is not None and not backward:
+            name, undoing = adjoint.made_by, True  # and inverted below
+        found: list[ir.Node] = []
         for copy in self._copies:
             made: list[ir.Node] = []
             given: list[ir.Operand] = []
@@ -526,8 +541,13 @@ class Lifting:
                 given.append(at)
                 regions.append(self._in_region(region, copy))
             else:
-                call = ir.Call(adjoint.name, (*p.params, *given), (*p.regions, *regions), False, p.span)
-                out += [ir.Within(tuple(made), (call,), None, p.span)] if made else [call]
+                call = ir.Call(name, (*p.params, *given), (*p.regions, *regions), undoing, p.span)
+                found.append(ir.Within(tuple(made), (call,), None, p.span) if made else call)
+        again = ir.Call(p.name, p.params, p.regions, False, p.span)
+        if found and adjoint.made_by is not None:
+            out = [node for each in found for node in (again, each)][1:]
+        else:
+            out = [ir.invert_node(again), *found]
         return tuple(out) if backward else ir.invert(out)
 
 

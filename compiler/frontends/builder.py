@@ -326,6 +326,8 @@ class IRBuilder:
         self.enclosing: Temporaries | None = None
         #: whether statements are in a block `with rg.unchecked()`
         self.unchecked = False
+        #: how many routines around the current statement are computed, and will be uncomputed
+        self.computing = 0
         #: called before the versions change, with the written places and the variable that the caller accounts for
         self.on_write: Callable[[set[Any], Var | None], None] | None = None
 

@@ -729,8 +729,9 @@ class _Reader:
 
     def adjoint(self) -> ir.Adjoint:
         name = self.name()
+        made_by = self.name() if self.follows("made by") else None
         self.need("of")
-        return ir.Adjoint(name, self.series(self.integer, "@"))
+        return ir.Adjoint(name, self.series(self.integer, "@"), made_by)
 
 
 def _called(span: Span, caller: Span) -> CalledSpan:
@@ -863,6 +864,13 @@ _LAYOUT = _row(
     Part("strides", _INTEGERS, "strides [", (), "]"), Part("offset", _INTEGER, "at", 0),
     Part("stack", Syntax(lambda _, n: "" if n == 1 else str(n), _Reader.distance), "stack", 0),
 )  # fmt: skip
+
+
+def _adjoint_text(_: Any, adjoint: ir.Adjoint) -> str:
+    made_by = "" if adjoint.made_by is None else f" made by {_name_text(adjoint.made_by)}"
+    return f"{_name_text(adjoint.name)}{made_by} of {', '.join(map(str, adjoint.of))}".rstrip()
+
+
 _PROCEDURE = _row(
     "procedure", Part("name", _NAME), Part("params", Syntax(_params_text, _Reader.parameters), "(", after=")"),
     Part(
@@ -876,7 +884,7 @@ _PROCEDURE = _row(
     _flag("recursive", "recursive"),
     Part(
         "adjoint",
-        Syntax(lambda _, x: f"{_name_text(x.name)} of {', '.join(map(str, x.of))}".rstrip(), _Reader.adjoint),
+        Syntax(_adjoint_text, _Reader.adjoint),
         "adjoint", None,
     ),
 )  # fmt: skip

@@ -180,9 +180,9 @@ def call_graph(module: Module) -> dict[str, list[str]]:
 
 
 def needed(procedure: Procedure) -> list[str]:
-    """The procedures that a procedure calls, and its adjoint."""
-    own = [] if procedure.adjoint is None else [procedure.adjoint.name]
-    return [*(call.procedure for call in calls(procedure.body)), *own]
+    """The procedures that a procedure calls, its adjoint, and the one that is run beside its adjoint."""
+    own = [] if procedure.adjoint is None else [procedure.adjoint.name, procedure.adjoint.made_by]
+    return [*(call.procedure for call in calls(procedure.body)), *(name for name in own if name is not None)]
 
 
 def drop_uncalled(module: Module) -> Module:

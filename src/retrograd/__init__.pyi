@@ -98,6 +98,7 @@ from retrograd.library.elementary import log2 as log2
 from retrograd.library.elementary import log10 as log10
 from retrograd.library.elementary import sinh as sinh
 from retrograd.library.elementary import tanh as tanh
+from retrograd.library.time_space import checkpoints as checkpoints
 from retrograd.physics.advice import Advice as Advice
 from retrograd.physics.advice import advise as advise
 from retrograd.physics.energy import energy as energy

@@ -361,11 +361,12 @@ class Specialiser:
             of += [k for k, leaf in leaves if _cotangent_of(leaf, kind_of) is not None]
         found = self.specialise(adjoint, tuple(shapes))
         changed = min((k for k in found.written if k < sum(counts)), default=None)
-        if changed is not None:
+        if changed is not None and adjoint.made_by is None:
             name = names[max(i for i, first in enumerate(firsts) if first <= changed)]
             message = f"the adjoint of `{function.__name__}` changes `{name}`"
             errors.fail("RG0727", message, adjoint.argument(name) or adjoint.tree, "It changes cotangents only: `d_…`.")
-        return Adjoint(found.name, tuple(of))
+        made_by = None if adjoint.made_by is None else self.specialise(adjoint.made_by, tuple(shapes)).name
+        return Adjoint(found.name, tuple(of), made_by)
 
 
 def _cotangents(shapes: Iterable[Shape], w: Format) -> Callable[[Kind], Kind]:

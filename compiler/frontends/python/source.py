@@ -190,6 +190,8 @@ class SourceFunction:
         "at all, it must tell the two apart, as a counter of the passes does.",
         "RG0404": "Scale the values, or use a lognum or another format: `rg.ranges` measures the values, and names the format that fits.",
     })  # fmt: skip
+    #: of an adjoint that also undoes its function: the function of the same parameters that makes the values
+    made_by: SourceFunction | None = None
     #: lowers the function in place of its statements, where its body is of another language
     own_lowering: Callable[..., Any] | None = None
     #: variables of the function around it that an inner function uses

@@ -22,6 +22,7 @@ from retrograd.compiler.frontends.python.calls import (
     fitted_argument,
     shape_of_argument,
 )
+from retrograd.compiler.frontends.python.checkpoints import Checkpoints, lower_checkpoints
 from retrograd.compiler.frontends.python.context import (
     INSTEAD_OF_EXPRESSION,
     INSTEAD_OF_STATEMENT,
@@ -179,6 +180,9 @@ def lower_with(cx: Context, node: ast.With) -> None:
     if which is intrinsics.view:
         _lower_view(cx, node, item)
         return
+    if isinstance(which, Checkpoints):
+        lower_checkpoints(cx, node, called, which)
+        return
     if which is intrinsics.routine and (not isinstance(called, ast.Call) or called.args or called.keywords):
         cx.fail("RG0711", "rg.routine is called, without arguments", called, "write `with rg.routine() as r:`")
     if which is not intrinsics.routine:
@@ -195,8 +199,10 @@ def lower_with(cx: Context, node: ast.With) -> None:
     routine = _opened(cx, name, node)
     before = len(cx.locals.owned)
     routines, cx.routines = cx.routines, []
+    cx.builder.computing += 1
     with cx.builder.collect() as compute:
         cx.lower(node.body)
+    cx.builder.computing -= 1
     if cx.routines:
         r = cx.routines[-1]
         hint = f"Write `~{r.name}` at the end of the routine `{name}`."

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 import retrograd as rg
 from retrograd import Array, Reversible, fixed, reversible
+from retrograd.compiler.frontends.python.checkpoints import Checkpoints
 
 
 @rg.pure
@@ -328,6 +329,62 @@ def treeverse(step: Reversible, loss: Reversible, *, until: Reversible | None = 
         rg.erase(n)
 
     return gradient if until is None else gradient_until
+
+
+# -----------------------------------------------------------------------------
+# The schedules of `with rg.checkpoints(states=S)`, whose steps are functions of their numbers, too.
+
+
+@reversible
+def pebble_range(apply: Reversible, a: int, b: int, free: int, rows: int, first: int, n: int) -> None:
+    """The state b += that n steps behind the state a, of the steps from `first` on; the rows from `free` on are free.
+
+    apply(b, a, i): the state b += step i of the state a. The splits are those of `bennett_any`. 1 ≤ n ≤ 2^(rows − free).
+    """
+    if n == 1:
+        apply(b, a, first)
+    else:
+        with rg.routine() as r:
+            m = 0
+            pebble_split(m, n, rows - free)
+            pebble_range(apply, a, free, free + 1, rows, first, m)
+        pebble_range(apply, free, b, free + 1, rows, first + m, n - m)
+        ~r
+
+
+@reversible
+def need_states(steps: int, states: int) -> None:
+    """A trap (RG0804) where the states are too few for the steps."""
+    if states < 32:
+        assert steps <= 2**states
+
+
+@reversible
+def sweep_range(act: Reversible, k: int, states: int, a: int, b: int) -> None:
+    """The turns of the steps b − 1 … a by the splits of `treeverse`; row k is the state a, and the rows behind it are free.
+
+    act(0, k, i, j): row k + 1 := the state j, from the state i in row k. act(1, k, i, 0): the gradient of step i, from
+    the state in row k. act(2, k, 0, 0): row k is erased.
+    """
+    if b - a == 1:
+        act(1, k, a, 0)
+    elif k + 1 == states:
+        for i in range(b - a - 1):
+            act(0, k, a, b - 1 - i)
+            act(1, k + 1, b - 1 - i, 0)
+            act(2, k + 1, 0, 0)
+        act(1, k, a, 0)
+    else:
+        with rg.routine() as r:
+            m = a + split(b - a, states - k)
+        act(0, k, a, m)
+        sweep_range(act, k + 1, states, m, b)
+        act(2, k + 1, 0, 0)
+        sweep_range(act, k, states, a, m)
+        ~r
+
+
+checkpoints = Checkpoints(need_states, pebble_range, sweep_range, __name__)
 
 
 class Action(NamedTuple):
