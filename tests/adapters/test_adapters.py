@@ -646,11 +646,51 @@ def test_tensors_in_calls_of_rg(torch: Any) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of Torch's own, about parts of it
+def test_second_derivatives_and_forward_mode_in_torch(torch: Any) -> None:
+    """By each order of the two modes, in batches, and of several arguments: those of the same formula in Torch."""
+    func, g = torch.func, rg.to_torch(wave)
+    xs = torch.tensor(XS, dtype=torch.float64)
+
+    def ours(x: Any) -> Any:
+        return g(0.0, 3, x)
+
+    def formula(x: Any) -> Any:
+        return torch.sin(x) * x * 3
+
+    orders: dict[str, Callable[[Any], Any]] = {
+        "jvp": lambda h: lambda x: func.jvp(h, (x,), (torch.ones_like(x),))[1],
+        "hessian": func.hessian,
+        "grad of grad": lambda h: func.grad(func.grad(h)),
+        "reverse over forward": lambda h: func.jacrev(func.jacfwd(h)),
+    }
+    for name, order in orders.items():
+        for x in xs:
+            assert torch.allclose(order(ours)(x), order(formula)(x), atol=1e-6), name
+        assert torch.allclose(func.vmap(order(ours))(xs), func.vmap(order(formula))(xs), atol=1e-6), name
+    w, v = (torch.tensor(one, dtype=torch.float64, requires_grad=True) for one in ([1.0, 2.0], [3.0, 4.0]))
+    k = rg.to_torch(weighed)
+    found = func.hessian(lambda w, v: k(0.0, w, v), argnums=(0, 1))(w, v)
+    expected = func.hessian(lambda w, v: (w * w * v).sum(), argnums=(0, 1))(w, v)
+    for row, other in zip(found, expected, strict=True):
+        for block, wanted in zip(row, other, strict=True):
+            assert torch.allclose(block, wanted, atol=1e-6)
+    settings = {"eps": 1e-4, "atol": 1e-3}
+    assert torch.autograd.gradcheck(lambda w, v: k(0.0, w, v), (w, v), check_forward_ad=True, **settings)
+    assert torch.autograd.gradgradcheck(lambda w, v: k(0.0, w, v), (w, v), **settings)
+    matrices = func.jacfwd(lambda x: rg.to_torch(f, "x")(0.0, P, x, 3))(torch.tensor(X))
+    assert torch.allclose(
+        matrices, func.jacrev(lambda x: rg.to_torch(f, "x")(0.0, P, x, 3))(torch.tensor(X)), atol=1e-6
+    )
+
+
 def test_other_derivatives_in_torch_are_refused(torch: Any) -> None:
-    x = torch.tensor(1.5, dtype=torch.float64, requires_grad=True)
-    g = rg.to_torch(wave)
-    (first,) = torch.autograd.grad(g(0.0, 3, x), x, create_graph=True)
-    with pytest.raises(rg.NotDifferentiable, match=r"rg.hessian"):
-        first.backward()
-    with pytest.raises(rg.NotDifferentiable, match=r"rg.jvp"):
-        torch.func.jvp(lambda x: g(0.0, 3, x), (x.detach(),), (x.detach(),))
+    """Third derivatives, and forward mode twice."""
+    x = torch.tensor(1.5, dtype=torch.float64)
+    grad, jacfwd = torch.func.grad, torch.func.jacfwd
+
+    def g(x: Any) -> Any:
+        return rg.to_torch(wave)(0.0, 3, x)
+
+    for derivative in (grad(grad(grad(g))), jacfwd(jacfwd(g))):
+        with pytest.raises(rg.NotDifferentiable, match=r"is not there in Torch"):
+            derivative(x)

@@ -607,8 +607,9 @@ def to_torch(
     `outputs`: a position, a name or a part such as `"a.x"` gives one value, a sequence a tuple, None all arguments. `backward()` runs the gradient program.
     torch.func.grad, vjp and jacrev do so, too; torch.func.vmap runs f, and the gradient program, on all elements as one batch, each with the bits of its own call.
     Tensors, and trees of tensors for structs, are differentiated where they require it; other arguments are passed as they are.
-    Results are tensors on the CPU, of the dtype of the argument, float64 for Python's floats. The gradient has no derivative in
-    Torch, and f no forward mode: second derivatives are those of rg.hessian, tangents those of rg.jvp.
+    torch.func.jvp and jacfwd run rg.jvp, torch.func.hessian and a second `backward()` rg.hvp and rg.jvp, a run for each element of a batch.
+    Results are tensors on the CPU, of the dtype of the argument, float64 for Python's floats. Second derivatives are of real results,
+    and have no derivatives in Torch; nor has jvp a jvp.
     Raises InputError where Torch is not installed, NotDifferentiable for outputs that do not exist; a call raises as `vjp`.
     Trap: a tensor that is changed in place before `backward()` makes Torch raise a RuntimeError, as with operations of its own.
     """
@@ -654,63 +655,179 @@ def to_torch(
         def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
             ctx.spec, ctx.rank, *leaves = inputs
             ctx.mark_non_differentiable(*[t for t in output if not _is_inexact(t)])
-            # Torch refuses the way back where a saved tensor has been changed in place since.
-            ctx.save_for_backward(*[leaf for leaf in leaves if isinstance(leaf, torch.Tensor)])
-            ctx.others = [_SAVED if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
+            keep(ctx, leaves)
 
         @staticmethod
         def backward(ctx: Any, *cotangents: Any) -> Any:
-            saved = iter(ctx.saved_tensors)
-            leaves = [next(saved) if leaf is _SAVED else leaf for leaf in ctx.others]
+            leaves = kept(ctx)
             pulled = iter(Pull.apply(ctx.spec, ctx.rank, len(leaves), *leaves, *cotangents))
             # An axis of length 1 is shared by all elements, whose cotangents are added up.
             found = [next(pulled).sum_to_size(leaf.shape) if _is_differentiated(leaf) else None for leaf in leaves]
             return None, None, *found
 
         @staticmethod
-        def jvp(ctx: Any, *_: Any) -> Any:
-            message = f"`{f.__name__}` has no forward mode in Torch"
-            hint = "rg.jvp(f, args, tangents) is the forward mode, rg.hessian(f) has second derivatives; torch.func.grad and jacrev go backward."
-            raise NotDifferentiable(Diagnostic("RG0603", message, hint=hint))
+        def jvp(ctx: Any, *given: Any) -> Any:
+            leaves = kept(ctx)
+            return Push.apply(ctx.spec, ctx.rank, len(leaves), *leaves, *tangents_of(leaves, given[2:]))
 
         @staticmethod
         def vmap(info: Any, dims: Any, spec: Any, rank: int, *leaves: Any) -> Any:
             found = Run.apply(spec, rank + 1, *along(dims[2:], leaves))
             return found, (0,) * len(found)
 
-    class Pull(torch.autograd.Function):  # type: ignore[misc]
+    class Derivative(torch.autograd.Function):  # type: ignore[misc]
+        """What the first and second derivatives share. Their own derivatives are refused where a class has none."""
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+            ctx.spec, ctx.rank, ctx.count, *both = inputs
+            keep(ctx, both)
+
+        @staticmethod
+        def backward(ctx: Any, *_: Any) -> Any:
+            refuse_in_torch()
+
+        @staticmethod
+        def jvp(ctx: Any, *_: Any) -> Any:
+            refuse_in_torch()
+
+    class Pull(Derivative):
         """(the leaves of the arguments, the cotangents of the chosen results) → cotangents of the leaves that have a derivative."""
 
         @staticmethod
         def forward(spec: Any, rank: int, count: int, *both: Any) -> Any:
             leaves, cotangents = both[:count], both[count:]
-            _, form = chosen_leaves(leaves, spec)
-            whole = pytree.tree_unflatten([host(c) for c in cotangents], form)
-            real = pytree.tree_unflatten([_is_inexact(c) for c in cotangents], form)
-            kept = [c if any(pytree.tree_leaves(r)) else None for c, r in zip(whole, real, strict=True)]
-            pulled = adapted.pulled(pytree.tree_unflatten([host(x) for x in leaves], spec), kept, rank)
-            found: list[Any] = []
-            for parts, argument in zip(pulled, pytree.tree_unflatten([*leaves], spec), strict=True):
-                likes = pytree.tree_leaves(argument)
-                for k, like in enumerate(likes):
-                    if _is_differentiated(like):
-                        found.append(torch.zeros_like(like) if parts is None else tensor(parts[k], like))
-            return tuple(found)
+            pulled = adapted.pulled(whole(leaves, spec), weights(leaves, cotangents, spec), rank)
+            return differentiated(pulled, leaves, spec)
 
         @staticmethod
-        def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-            pass
+        def backward(ctx: Any, *ways: Any) -> Any:
+            leaves, cotangents = apart(ctx)
+            moved = placed(leaves, ways)
+            curved = iter(Curve.apply(ctx.spec, ctx.rank, ctx.count, *leaves, *moved, *cotangents))
+            pushed = Push.apply(ctx.spec, ctx.rank, ctx.count, *leaves, *moved)
+            found = [next(curved).sum_to_size(leaf.shape) if _is_differentiated(leaf) else None for leaf in leaves]
+            ends = [
+                p.sum_to_size(c.shape) if _is_differentiated(c) else None
+                for p, c in zip(pushed, cotangents, strict=True)
+            ]
+            return None, None, None, *found, *ends
 
         @staticmethod
-        def backward(ctx: Any, *_: Any) -> Any:
-            hint = "rg.hessian(f) has the second derivatives."
-            message = f"the gradient of `{f.__name__}` has no derivative in Torch"
-            raise NotDifferentiable(Diagnostic("RG0603", message, hint=hint))
+        def jvp(ctx: Any, *given: Any) -> Any:
+            leaves, cotangents = apart(ctx)
+            ways = tangents_of(leaves, given[3 : 3 + ctx.count])
+            turned = tangents_of(cotangents, given[3 + ctx.count :])
+            curved = Curve.apply(ctx.spec, ctx.rank, ctx.count, *leaves, *ways, *cotangents)
+            pulled = Pull.apply(ctx.spec, ctx.rank, ctx.count, *leaves, *turned)
+            return tuple(a + b for a, b in zip(curved, pulled, strict=True))
 
         @staticmethod
         def vmap(info: Any, dims: Any, spec: Any, rank: int, count: int, *both: Any) -> Any:
             found = Pull.apply(spec, rank + 1, count, *along(dims[3:], both))
             return found, (0,) * len(found)
+
+    class Push(Derivative):
+        """(the leaves of the arguments, their tangents) → tangents of the leaves of the chosen results."""
+
+        @staticmethod
+        def forward(spec: Any, rank: int, count: int, *both: Any) -> Any:
+            leaves, tangents = both[:count], both[count:]
+            pushed = adapted.pushed(whole(leaves, spec), directions(leaves, tangents, spec), rank)
+            given, _ = chosen_leaves(leaves, spec)
+            return tuple(tensor(v, like) for v, like in zip(pushed, given, strict=True))
+
+        @staticmethod
+        def backward(ctx: Any, *cotangents: Any) -> Any:
+            leaves, tangents = apart(ctx)
+            curved = iter(Curve.apply(ctx.spec, ctx.rank, ctx.count, *leaves, *tangents, *cotangents))
+            pulled = iter(Pull.apply(ctx.spec, ctx.rank, ctx.count, *leaves, *cotangents))
+            real = [_is_differentiated(leaf) for leaf in leaves]
+            found = [next(curved).sum_to_size(x.shape) if r else None for x, r in zip(leaves, real, strict=True)]
+            ends = [next(pulled).sum_to_size(t.shape) if r else None for t, r in zip(tangents, real, strict=True)]
+            return None, None, None, *found, *ends
+
+        @staticmethod
+        def vmap(info: Any, dims: Any, spec: Any, rank: int, count: int, *both: Any) -> Any:
+            found = Push.apply(spec, rank + 1, count, *along(dims[3:], both))
+            return found, (0,) * len(found)
+
+    class Curve(Derivative):
+        """(the leaves, their tangents, the cotangents of the chosen results) → the change of `Pull` in this direction."""
+
+        @staticmethod
+        def forward(spec: Any, rank: int, count: int, *given: Any) -> Any:
+            leaves, tangents, cotangents = given[:count], given[count : 2 * count], given[2 * count :]
+            curved = adapted.curved(
+                whole(leaves, spec), directions(leaves, tangents, spec), weights(leaves, cotangents, spec), rank
+            )
+            return differentiated(curved, leaves, spec)
+
+        @staticmethod
+        def vmap(info: Any, dims: Any, spec: Any, rank: int, count: int, *given: Any) -> Any:
+            found = Curve.apply(spec, rank + 1, count, *along(dims[3:], given))
+            return found, (0,) * len(found)
+
+    # ---------------------------------------------------------------- leaves and trees
+
+    def keep(ctx: Any, leaves: Sequence[Any]) -> None:
+        # Torch refuses the way back where a saved tensor has been changed in place since.
+        tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+        ctx.save_for_backward(*tensors)
+        ctx.save_for_forward(*tensors)
+        ctx.others = [_SAVED if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
+
+    def kept(ctx: Any) -> list[Any]:
+        saved = iter(ctx.saved_tensors)
+        return [next(saved) if leaf is _SAVED else leaf for leaf in ctx.others]
+
+    def apart(ctx: Any) -> tuple[list[Any], list[Any]]:
+        """The leaves of the arguments, and what was given with them."""
+        both = kept(ctx)
+        return both[: ctx.count], both[ctx.count :]
+
+    def tangents_of(leaves: Sequence[Any], given: Sequence[Any]) -> list[Any]:
+        """A tangent for each leaf; zeros where Torch has none, None for leaves without a derivative."""
+        return [
+            None if not _is_differentiated(x) else torch.zeros_like(x) if t is None else t
+            for x, t in zip(leaves, given, strict=True)
+        ]
+
+    def placed(leaves: Sequence[Any], found: Sequence[Any]) -> list[Any]:
+        """Tangents of the leaves that have a derivative, at the places of all."""
+        each = iter(found)
+        return tangents_of(leaves, [next(each) if _is_differentiated(x) else None for x in leaves])
+
+    def whole(leaves: Sequence[Any], spec: Any) -> Any:
+        return pytree.tree_unflatten([host(leaf) for leaf in leaves], spec)
+
+    def directions(leaves: Sequence[Any], tangents: Sequence[Any], spec: Any) -> list[Any]:
+        """The tangents of the arguments; None for an argument without a derivative."""
+        real = pytree.tree_unflatten([_is_differentiated(x) for x in leaves], spec)
+        given = [np.zeros(np.shape(host(x))) if t is None else host(t) for x, t in zip(leaves, tangents, strict=True)]
+        found = pytree.tree_unflatten(given, spec)
+        return [t if any(pytree.tree_leaves(r)) else None for t, r in zip(found, real, strict=True)]
+
+    def weights(leaves: Sequence[Any], cotangents: Sequence[Any], spec: Any) -> list[Any]:
+        """The cotangents of the chosen results; None for a result without a derivative."""
+        _, form = chosen_leaves(leaves, spec)
+        found = pytree.tree_unflatten([host(c) for c in cotangents], form)
+        real = pytree.tree_unflatten([_is_inexact(c) for c in cotangents], form)
+        return [c if any(pytree.tree_leaves(r)) else None for c, r in zip(found, real, strict=True)]
+
+    def differentiated(found: Sequence[Any], leaves: Sequence[Any], spec: Any) -> tuple[Any, ...]:
+        """The parts for the leaves that have a derivative, as tensors."""
+        out: list[Any] = []
+        for parts, argument in zip(found, pytree.tree_unflatten([*leaves], spec), strict=True):
+            for k, like in enumerate(pytree.tree_leaves(argument)):
+                if _is_differentiated(like):
+                    out.append(torch.zeros_like(like) if parts is None else tensor(parts[k], like))
+        return tuple(out)
+
+    def refuse_in_torch() -> NoReturn:
+        hint = "First and second derivatives are there: of the second ones, all but jvp of jvp."
+        message = f"this derivative of a derivative of `{f.__name__}` is not there in Torch"
+        raise NotDifferentiable(Diagnostic("RG0603", message, hint=hint))
 
     def g(*args: Any, **keywords: Any) -> Any:
         leaves, spec = pytree.tree_flatten(adapted.values(args, keywords))
