@@ -158,6 +158,29 @@ def test_second_derivatives_in_jax(jax: Any) -> None:
     assert by_both[0]["b"][0]["b"] == 2.0
 
 
+def test_reverse_over_reverse_in_jax(jax: Any) -> None:
+    """grad of grad and jacrev of jacrev: those of forward over reverse, in batches, by trees, and beside an int."""
+    jax.config.update("jax_enable_x64", True)
+    g, xs = rg.to_jax(wave), jax.numpy.asarray(XS, float)
+
+    def ours(x: Any) -> Any:
+        return g(0.0, jax.numpy.asarray(3), x)
+
+    def formula(x: Any) -> Any:
+        return jax.numpy.sin(x) * x * 3
+
+    twice, wanted = jax.grad(jax.grad(ours)), jax.grad(jax.grad(formula))
+    for found in (jax.vmap(twice)(xs), jax.jit(jax.vmap(twice))(xs), jax.vmap(jax.hessian(ours))(xs)):
+        np.testing.assert_allclose(found, jax.vmap(wanted)(xs), atol=1e-7)
+    np.testing.assert_allclose(jax.jit(twice)(xs[0]), wanted(xs[0]), atol=1e-7)
+    by = (1, 2)
+    forward = jax.hessian(rg.to_jax(f), argnums=by)(0.0, P, X, 3)
+    back = jax.jacrev(jax.jacrev(rg.to_jax(f), argnums=by), argnums=by)(0.0, P, X, 3)
+    jax.tree.map(np.testing.assert_array_equal, back, forward)
+    with pytest.raises(Exception, match=r"(?i)differentiation rule|JVP|transpose"):
+        jax.grad(twice)(xs[0])
+
+
 def test_what_a_mode_does_not_have_in_jax(jax: Any) -> None:
     x = jax.numpy.ones(2)
     with pytest.raises(rg.InputError, match="mode = 'both'"):

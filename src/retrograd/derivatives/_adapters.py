@@ -403,7 +403,7 @@ def to_jax(
     Raises InputError where JAX is not installed, NotDifferentiable for outputs that do not exist; a call raises as `vjp`.
     Trap: JAX raises an error of a call, a ProgramTrap for example, as a JaxRuntimeError with the text of ours. JAX has
     float32 unless `jax_enable_x64` is set, and a result is rounded to it.
-    A function of `mode="reverse"` has jax.grad, vjp and jacrev, and jax.hessian where the outputs are real; JAX refuses
+    A function of `mode="reverse"` has jax.grad, vjp and jacrev, and jax.hessian and grad of grad where the outputs are real; JAX refuses
     jax.jvp of it. One of `mode="forward"` has jax.jvp, jacfwd and linearize, by `rg.jvp`; JAX refuses jax.grad of it.
 
     >>> g = rg.to_jax(energy)           # doctest: +SKIP
@@ -418,7 +418,7 @@ def to_jax(
     number = jax.numpy
     adapted = Adapted(f, outputs, scale, engine, format, precision, Trees(jax.tree.flatten, _unflatten))
 
-    floats = _Floats(jax)
+    floats, linear = _Floats(jax), _linear_call(jax)
 
     #: the callbacks that were made, the last ones: of an equal call JAX compiles nothing again where the callback is the same object
     callbacks: dict[Any, Callable[..., Any]] = {}
@@ -506,8 +506,21 @@ def to_jax(
 
             def change(primals: tuple[list[Any], list[Any]], tangents: tuple[list[Any], list[Any]]) -> tuple[Any, Any]:
                 moved = floats.without_float0(primals[0], tangents[0])
-                curved = on_host(run_curved, fixed_values, shapes, primals[0], moved, primals[1])
-                return pulling(*primals), jax.tree.map(number.add, pulling(primals[0], tangents[1]), curved)
+                return pulling(*primals), linear(changed, transposed, primals, (moved, tangents[1]))
+
+            # The change is linear in both tangents: reverse mode over this reverse mode transposes it.
+            def changed(primals: tuple[list[Any], list[Any]], moved: tuple[list[Any], list[Any]]) -> list[Any]:
+                curved = on_host(run_curved, fixed_values, shapes, primals[0], moved[0], primals[1])
+                total: list[Any] = jax.tree.map(number.add, pulling(primals[0], moved[1]), curved)
+                return total
+
+            def transposed(primals: tuple[list[Any], list[Any]], way: list[Any]) -> tuple[list[Any], list[Any]]:
+                curved = on_host(run_curved, fixed_values, shapes, primals[0], way, primals[1])
+                own = jax.tree.map(lambda c: jax.ShapeDtypeStruct(c.shape, c.dtype), primals[1])
+                return curved, on_host(run_pushed, fixed_values, own, primals[0], way)
+
+            def run_pushed(arrays: list[Any], moved: list[Any], rank: int) -> list[NDArray[Any]]:
+                return adapted.pushed(whole(arrays), adapted.tangents_of(moved, movable, fixed_values), rank)
 
             pulling = jax.custom_jvp(pull)
             pulling.defjvp(change)
@@ -549,6 +562,62 @@ def to_jax(
     return g
 
 
+def _linear_call(jax: Any) -> Callable[..., Any]:
+    """call(fun, transposed, fixed, x) = fun(fixed, x), linear in x; reverse mode takes transposed(fixed, cotangent) for x.
+
+    jax.custom_derivatives.linear_call is the same without vmap. Derivatives by `fixed` are refused by JAX.
+    """
+    from jax.extend.core import Primitive
+    from jax.interpreters import ad, batching, mlir
+
+    primitive = Primitive("retrograd_linear_call")
+    primitive.multiple_results = True
+
+    def call(fun: Any, transposed: Any, fixed: Any, x: Any) -> Any:
+        fixed_leaves, fixed_form = jax.tree.flatten(fixed)
+        leaves, form = jax.tree.flatten(x)
+        count = len(fixed_leaves)
+
+        def forth(*flat: Any) -> list[Any]:
+            found: list[Any] = jax.tree.leaves(fun(fixed_form.unflatten(flat[:count]), form.unflatten(flat[count:])))
+            return found
+
+        out = jax.tree.structure(jax.eval_shape(fun, fixed, x))
+
+        def back(*flat: Any) -> list[Any]:
+            found: list[Any] = jax.tree.leaves(
+                transposed(fixed_form.unflatten(flat[:count]), out.unflatten(flat[count:]))
+            )
+            return found
+
+        return out.unflatten(primitive.bind(*fixed_leaves, *leaves, forth=forth, back=back, count=count))
+
+    def shapes(*avals: Any, forth: Any, **_: Any) -> list[Any]:
+        found = jax.eval_shape(forth, *(jax.ShapeDtypeStruct(a.shape, a.dtype) for a in avals))
+        return [jax.core.ShapedArray(s.shape, s.dtype) for s in found]
+
+    def transpose(cotangents: Any, *operands: Any, forth: Any, back: Any, count: int) -> list[Any]:
+        zeros = [jax.numpy.zeros(c.aval.shape, c.aval.dtype) if isinstance(c, ad.Zero) else c for c in cotangents]
+        found = primitive.bind(*operands[:count], *zeros, forth=back, back=forth, count=count)
+        return [None] * count + found
+
+    def batched(operands: Any, dims: Any, *, forth: Any, back: Any, count: int) -> tuple[list[Any], list[int]]:
+        size = next(x.shape[d] for x, d in zip(operands, dims, strict=True) if d is not None)
+        whole = [
+            jax.numpy.broadcast_to(x, (size, *x.shape)) if d is None else jax.numpy.moveaxis(x, d, 0)
+            for x, d in zip(operands, dims, strict=True)
+        ]
+        found = primitive.bind(*whole, forth=jax.vmap(forth), back=jax.vmap(back), count=count)
+        return found, [0] * len(found)
+
+    primitive.def_impl(lambda *flat, forth, **_: forth(*flat))
+    primitive.def_abstract_eval(shapes)
+    ad.primitive_transposes[primitive] = transpose
+    batching.primitive_batchers[primitive] = batched
+    mlir.register_lowering(primitive, mlir.lower_fun(lambda *flat, forth, **_: forth(*flat), multiple_results=True))
+    return call
+
+
 class _Floats:
     """Which arrays of JAX have derivatives.
 
@@ -573,8 +642,8 @@ class _Floats:
 
     def without_float0(self, tree: Any, tangents: Any) -> Any:
         """The tangents, with zeros for integers."""
-        zeros = self.jax.numpy.zeros
-        return self.jax.tree.map(lambda a, d: d if self.is_one(a) else zeros(a.shape), tree, tangents)
+        zeros, single = self.jax.numpy.zeros, np.dtype(np.float32)
+        return self.jax.tree.map(lambda a, d: d if self.is_one(a) else zeros(a.shape, single), tree, tangents)
 
     def with_float0(self, tree: Any, found: Any) -> Any:
         """Derivatives of a tree, those of integers of the dtype float0."""
