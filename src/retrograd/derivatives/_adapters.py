@@ -598,7 +598,7 @@ def _linear_call(jax: Any) -> Callable[..., Any]:
 
     def transpose(cotangents: Any, *operands: Any, forth: Any, back: Any, count: int) -> list[Any]:
         zeros = [jax.numpy.zeros(c.aval.shape, c.aval.dtype) if isinstance(c, ad.Zero) else c for c in cotangents]
-        found = primitive.bind(*operands[:count], *zeros, forth=back, back=forth, count=count)
+        found: list[Any] = primitive.bind(*operands[:count], *zeros, forth=back, back=forth, count=count)
         return [None] * count + found
 
     def batched(operands: Any, dims: Any, *, forth: Any, back: Any, count: int) -> tuple[list[Any], list[int]]:
