@@ -24,7 +24,7 @@ FOLDERS = ("isa", *SIBLINGS, FACE, BENCHMARKS)
 #: systems that adapters make functions for, each in one file of the face, inside functions
 ADAPTED = {
     "jax": "src/retrograd/derivatives/_adapters.py",
-    "torch": "src/retrograd/derivatives/_adapters.py",
+    "torch": "src/retrograd/derivatives/_torch_adapter.py",
 }
 PEERS = frozenset({"numba", "jax", "torch", "casadi", "autograd", "enzyme_ad", "warp", "scipy", "mpmath"})
 
@@ -250,7 +250,7 @@ PLANTED: dict[str, tuple[str, str, str]] = {
     "a package by its folder": ("simulator/x.py", "from isa.expr import Expr", "imported as retrograd"),
     "a peer at the top of a benchmark": ("benchmarks/peers/by_jax.py", "import jax", "inside functions only"),
     "a peer in the face": ("src/retrograd/cli/commands/bench.py", "def f():\n    import casadi", "no dependency of src/retrograd"),
-    "Torch outside its adapter": ("src/retrograd/cli/commands/bench.py", "def f():\n    import torch", "only src/retrograd/derivatives/_adapters"),
+    "Torch outside its adapter": ("src/retrograd/cli/commands/bench.py", "def f():\n    import torch", "only src/retrograd/derivatives/_torch_adapter"),
     "JAX at the top of its adapter": ("src/retrograd/derivatives/_adapters.py", "import jax", "inside functions"),
     "the tests in a benchmark": ("benchmarks/run.py", "from tests.examples import x", "imported as retrograd"),
     "Python's syntax outside its front end": (

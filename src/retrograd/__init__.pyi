@@ -67,9 +67,9 @@ from retrograd.derivatives import reversible_gradient as reversible_gradient
 from retrograd.derivatives import value_and_grad as value_and_grad
 from retrograd.derivatives import vjp as vjp
 from retrograd.derivatives._adapters import to_jax as to_jax
-from retrograd.derivatives._adapters import to_torch as to_torch
 from retrograd.derivatives._functional import Functional as Functional
 from retrograd.derivatives._functional import functional as functional
+from retrograd.derivatives._torch_adapter import to_torch as to_torch
 from retrograd.isa.diagnostics import AssemblyError as AssemblyError
 from retrograd.isa.diagnostics import CompileError as CompileError
 from retrograd.isa.diagnostics import Diagnostic as Diagnostic

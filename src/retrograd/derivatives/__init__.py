@@ -6,7 +6,7 @@
     _jacobians             jacobian, whose rows that share no column run together; gradient_report
     _tangents              jvp, hvp, hessian
     _functional            functional functions and VLAD files, with derivatives as values
-    _adapters              functions for JAX and Torch
+    _adapters              functions for JAX, and what other systems share; _torch_adapter: for Torch
 
 It imports `runtime`; `observe`, `physics` and `hardware` build on it. Start with `_gradients.py`.
 """
