@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from retrograd.isa.microarchitecture.lanes import LANES, MAX_LANES
+from retrograd.isa.microarchitecture.lanes import BATCH_CORES, LANES, MAX_LANES
 from retrograd.isa.microarchitecture.micro_operations import (
     BARREL,
     CORES,
@@ -58,13 +58,13 @@ class Parameters:
             raise ValueError(f"room for 2 to {MAX_DATA} words of data, not {self.data_words}")
         if Unit.LOGIC not in self.units:
             raise ValueError("nothing executes without the logic unit")
-        if self.core not in (*CORES, LANES, BARREL):
-            raise ValueError(f"the cores are {', '.join((*CORES, LANES))}, not {self.core}")
+        if self.core not in (*CORES, *BATCH_CORES):
+            raise ValueError(f"the cores are {', '.join((*CORES, *BATCH_CORES))}, not {self.core}")
         if isinstance(self.lanes, bool) or not isinstance(self.lanes, int) or not 1 <= self.lanes <= MAX_LANES:
             raise ValueError(f"a core has 1 to {MAX_LANES} lanes, not {self.lanes!r:.40}")
         if self.core == BARREL and not MIN_THREADS <= self.lanes <= MAX_THREADS:
             raise ValueError(f"the core barrel has {MIN_THREADS} to {MAX_THREADS} threads, not {self.lanes}")
-        if self.lanes > 1 and self.core not in (LANES, BARREL):
+        if self.lanes > 1 and self.core not in BATCH_CORES:
             raise ValueError(f"the core {self.core} has one lane, not {self.lanes}")
 
     @property

@@ -9,6 +9,7 @@ Direct memory access copies words between a memory of the host and the co-proces
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from enum import Enum
 from functools import reduce
 from operator import or_
@@ -16,13 +17,15 @@ from typing import Any
 
 from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
+from amaranth.lib.memory import Memory, MemoryData
 from amaranth.lib.wiring import In, Out, connect, flipped
 from retrograd.hdl.bus.register_map import MAGIC, UNLIMITED, Access, Area, HostRegister
 from retrograd.hdl.bus.wishbone import Wishbone
 from retrograd.hdl.core.ports import Modes, Settings, Space, Window
 from retrograd.hdl.microword import TrapCause
 from retrograd.hdl.parameters import COUNTER, REGISTERS, Parameters
-from retrograd.isa.microarchitecture.lanes import LANES
+from retrograd.isa.microarchitecture.lanes import BATCH_CORES, LANES
+from retrograd.isa.microarchitecture.micro_operations import BARREL
 
 # -----------------------------------------------------------------------------
 # Direct memory access.
@@ -56,6 +59,8 @@ class DirectMemoryAccess(wiring.Component):
     def __init__(self, parameters: Parameters) -> None:
         #: the low half of a word has been copied, and its high half has not
         self.high = Signal()
+        #: the co-processor's memories take some cycles for a word
+        self.waits = parameters.core == BARREL
         # A bit more than the number of words of the largest area.
         length = max(REGISTERS, parameters.code_words, parameters.data_words).bit_length() + 1
         super().__init__(
@@ -86,6 +91,9 @@ class DirectMemoryAccess(wiring.Component):
                 "written": Out(64),
                 "read": Out(1),
                 "found": In(64),
+                # of memories that take some cycles: each word is written several times; the word that was read is not
+                # there yet; the word is written again in the next cycle
+                **(dict.fromkeys(("several", "late", "held"), In(1)) if self.waits else {}),
             }
         )
 
@@ -96,11 +104,17 @@ class DirectMemoryAccess(wiring.Component):
         # A word from the memory is whole in the cycle after its last half.
         word, whole = Signal(64), Signal()
         ends_word, last = Signal(), Signal()
+        # A memory that takes some cycles for a word is not in time for the next transfer, so the burst ends.
+        ends_burst: Value = (length == 1) | ending
+        ready, again, free = memory.cyc, Const(0), self.busy
+        if self.waits:
+            ends_burst = ends_burst | outwards | self.several
+            ready, again, free = memory.cyc & ~self.late, whole & self.held, self.busy & ~self.held
         # Signals of a transfer depend only on registers that change with its answer, so they are held until the answer.
         m.d.comb += [
             ends_word.eq(high | ~self.wide),
-            last.eq((address[: (BURST - 1).bit_length()] == BURST - 1) | (ends_word & ((length == 1) | ending))),
-            memory.stb.eq(memory.cyc),
+            last.eq((address[: (BURST - 1).bit_length()] == BURST - 1) | (ends_word & ends_burst)),
+            memory.stb.eq(ready),
             memory.we.eq(outwards),
             memory.adr.eq(address),
             memory.sel.eq(0b1111),
@@ -109,7 +123,7 @@ class DirectMemoryAccess(wiring.Component):
             self.written.eq(Cat(Mux(self.wide, word[:32], word[32:]), word[32:])),
             self.write.eq(whole),
         ]
-        m.d.sync += whole.eq(0)
+        m.d.sync += whole.eq(again)
         with m.If(self.set_address):
             m.d.sync += address.eq(self.value[2:32])
         with m.If(self.set_length):
@@ -130,7 +144,7 @@ class DirectMemoryAccess(wiring.Component):
                 ]  # fmt: skip
                 with m.If(ends_word):
                     m.d.sync += length.eq(length - 1)
-        with m.Elif(self.busy):
+        with m.Elif(free):
             # Before a burst. The last word from the memory is written in this cycle.
             with m.If(~high & (stops | (length == 0))):
                 m.d.comb += self.done.eq(1)
@@ -163,6 +177,8 @@ _POINTS = sum(field.mask for field in HostRegister.POINTER.fields)
 _COPIES = ("copy_in", "copy_out")
 #: the commands after which the core is busy
 _STARTING = ("run", "step", "zero_words", "zero_cotangents", *_COPIES)
+#: the slots that the core barrel shows of one thread, while it is idle
+_OF_THREAD = tuple(HostRegister[name] for name in ("PC", "BR", "CYCLES", "RETIRED", "TOGGLED", "ERASED"))
 #: the areas that are set to zero, by the command that does it
 _ZEROED = {
     "zero_words": (Area.REGISTERS, Area.DATA), "zero_cotangents": (Area.REGISTER_COTANGENTS, Area.DATA_COTANGENTS),
@@ -170,7 +186,11 @@ _ZEROED = {
 
 
 class HostInterface(wiring.Component):
-    """Serves the bus and drives the core. A transfer takes at most three cycles, also while the core is busy."""
+    """Serves the bus and drives the core. A transfer takes at most three cycles, also while the core is busy.
+
+    The core barrel answers a cycle later. Its memories take a word for one thread in a cycle, so a write or a command
+    for all threads takes as many cycles as there are threads, and the next transfer waits that long.
+    """
 
     def __init__(self, parameters: Parameters) -> None:
         self.parameters = p = parameters
@@ -191,7 +211,9 @@ class HostInterface(wiring.Component):
         self.enabled = Signal(events)
         #: it copies words to and from the host's memory
         self.dma = DirectMemoryAccess(p) if p.dma else None
-        several = p.core == LANES
+        several = p.core in BATCH_CORES
+        #: in a core whose threads are written one after the other: the write goes on with the next thread
+        self.goes_on = Signal() if p.core == BARREL else None
         super().__init__(
             {
                 "bus": In(Wishbone()),
@@ -210,19 +232,17 @@ class HostInterface(wiring.Component):
                 "begins": In(p.lanes),
                 "halts": In(p.lanes),
                 "traps": In(p.lanes),
-                "trap": In(TrapCause).array(p.lanes) if several else In(TrapCause),
+                "trap": In(TrapCause).array(p.lanes) if p.core == LANES else In(TrapCause),
                 "pc": In(p.pc_bits),
                 "br": In(p.width),
                 "backward": In(1),
                 "counters": In(COUNTER).array(4),
                 "window": Out(Window()),
                 "settings": Out(Settings(p)),
-                # of the core lanes
-                **(
-                    {"selected": Out(range(p.lanes)), "broadcast": Out(1), "issued": In(COUNTER).array(2)}
-                    if several
-                    else {}
-                ),
+                # of a core of lanes or threads
+                **({"selected": Out(range(p.lanes))} if several else {}),
+                **({"broadcast": Out(1)} if p.core == LANES else {}),
+                **({"issued": In(COUNTER).array(2)} if several else {}),
             }
         )
 
@@ -231,8 +251,8 @@ class HostInterface(wiring.Component):
         bus, p, dma = self.bus, self.parameters, self.dma
         # Words are being copied; without direct memory access there is no such signal, and no logic for it.
         copying = [dma.busy] if dma else []
-        lanes = range(p.lanes)
-        running, left = Signal(p.lanes), [Signal(64, name=f"left{i}") for i in lanes]
+        lanes, turns = range(p.lanes), p.core == BARREL
+        running, left = Signal(p.lanes), [Signal(64, name=f"left{i}") for i in lanes if not turns]
         halted, trapped, causes = Signal(p.lanes), Signal(p.lanes), [Signal(TrapCause, name=f"cause{i}") for i in lanes]
         #: the lane that the host reads, the lanes that receive commands, and the lanes of the last run
         lane, commanded, launched_lanes = self.lane, Signal(p.lanes), Signal(p.lanes)
@@ -261,14 +281,16 @@ class HostInterface(wiring.Component):
             status.trap.eq(Array(causes)[seen]),
             commanded.eq(Mux(lane.all, ~0, 1 << seen)),
         ]
-        told_causes = self.trap if p.core == LANES else [self.trap]
+        told_causes = self.trap if p.core == LANES else [self.trap] * p.lanes
         if p.core == LANES:
             m.d.comb += [self.selected.eq(seen), self.broadcast.eq(lane.all)]
+        limits = _Limits(m, self, running) if turns else None
         for i in lanes:
-            with m.If(self.begins[i]):
-                m.d.sync += left[i].eq(left[i] - 1)
-                with m.If(left[i] == 1):
-                    m.d.sync += running[i].eq(0)
+            if limits is None:
+                with m.If(self.begins[i]):
+                    m.d.sync += left[i].eq(left[i] - 1)
+                    with m.If(left[i] == 1):
+                        m.d.sync += running[i].eq(0)
             with m.If(self.halts[i] | self.traps[i]):
                 m.d.sync += [
                     running[i].eq(0),
@@ -346,6 +368,9 @@ class HostInterface(wiring.Component):
             m.d.comb += allowed.eq(~busy & (bus.sel.all() | ~bus.we))
         with m.Elif(~bus.we):
             m.d.comb += allowed.eq(1)
+            if turns:
+                with m.Switch(slot), m.Case(*_OF_THREAD):
+                    m.d.comb += allowed.eq(~busy)
         with m.Elif(slot == HostRegister.CONTROL):
             others = (bus.dat_w & ~HostRegister.CONTROL.field("stop").mask).any()
             m.d.comb += allowed.eq(
@@ -377,7 +402,7 @@ class HostInterface(wiring.Component):
             with m.If(refused):
                 m.d.comb += allowed.eq(0)
 
-        totals = self.issued if p.core == LANES else self.counters
+        totals = self.issued if p.core in BATCH_CORES else self.counters
         answers = {
             HostRegister.IDENTITY: self._identity(), HostRegister.STATUS: status,
             HostRegister.MODES: Cat(self.modes.differentiate, self.modes.overflow, self.modes.strict),
@@ -400,12 +425,21 @@ class HostInterface(wiring.Component):
         # ------------------------------------------------ transfers
         window, asked, moves = self.window, Signal(), Signal()
         begins = bus.cyc & bus.stb & ~bus.ack & ~bus.err
+        # The word that is asked for is there; of the core barrel, the state of the thread, too.
+        there: Value = asked
+        waits: Value = in_window & ~there
+        if self.goes_on is not None:
+            there = Signal()
+            begins = begins & ~self.goes_on
+            m.d.sync += there.eq(begins & asked & ~there)
+            waits = ~there
         # A write takes effect in the cycle of its answer, from registers. The address of a read is thus the only path
         # from the bus to the core.
         write, acting = self.accepted, Signal(HostRegister)
         written = Cat(write.low, write.high)
         acts, writes = write.valid & ~write.in_window, write.valid & write.in_window
         m.d.comb += acting.eq(write.index)
+        once = acts if self.goes_on is None else acts & ~self.goes_on
         # While words are copied, `area` and `index` are those of the copy.
         m.d.sync += [
             bus.ack.eq(0), bus.err.eq(0), asked.eq(0),
@@ -435,31 +469,34 @@ class HostInterface(wiring.Component):
                     m.d.comb += moves.eq(1)
             with m.Elif(high):
                 m.d.sync += [bus.ack.eq(1), bus.dat_r.eq(kept.word)]
-            with m.Elif(in_window & ~asked):
+            with m.Elif(waits):
                 m.d.sync += asked.eq(1)
             with m.Else():
                 found = Mux(in_window, window.data, told)
                 m.d.sync += [bus.ack.eq(1), bus.dat_r.eq(found[:32])]
                 m.d.sync += [kept.valid.eq(1), kept.slot.eq(here), kept.word.eq(found[32:])]
                 m.d.comb += moves.eq(1)
-        goes_on: Value = streams & moves
+        moves_on: Value = streams & moves
         if dma:
-            goes_on = goes_on | dma.read | dma.write
+            copied, found_word = (dma.write, window.data) if self.goes_on is None else self._slow_copies(m, dma)
+            moves_on = moves_on | dma.read | copied
             m.d.comb += [
-                dma.found.eq(window.data), dma.wide.eq((area == Area.CODE.value) | (p.width > 32)), dma.value.eq(written),
+                dma.found.eq(found_word), dma.wide.eq((area == Area.CODE.value) | (p.width > 32)), dma.value.eq(written),
             ]  # fmt: skip
             with m.If(dma.busy):
                 m.d.comb += [
                     window.written.eq(dma.written), window.read.eq(dma.read), window.write.eq(dma.write),
                     window.write_space.eq(area - 1), window.write_address.eq(index),
                 ]  # fmt: skip
-        with m.If(goes_on):
+        with m.If(moves_on):
             m.d.sync += pointer.index.eq(pointer.index + 1)
 
         obeyed = Signal(commands.shape())
         m.d.comb += obeyed.eq(write.low)
         self._act(m, acts, acting, obeyed, written)
-        with m.If(acts), m.Switch(acting):
+        if self.goes_on is not None:
+            self._each_thread(m, self.goes_on, acts, acting, obeyed)
+        with m.If(once), m.Switch(acting):
             with m.Case(HostRegister.STEPS):
                 m.d.sync += steps.eq(written)
             with m.Case(HostRegister.REGISTER_SIZE):
@@ -478,7 +515,7 @@ class HostInterface(wiring.Component):
                     m.d.comb += dma.set_address.eq(1)
                 with m.Case(HostRegister.DMA_LENGTH):
                     m.d.comb += dma.set_length.eq(1)
-        with m.If(acts & (acting == HostRegister.CONTROL)):
+        with m.If(once & (acting == HostRegister.CONTROL)):
             with m.If(Cat(obeyed[name] for name in _STARTING if p.dma or name not in _COPIES).any()):
                 m.d.sync += pending.eq(0)
             if dma:
@@ -493,12 +530,39 @@ class HostInterface(wiring.Component):
                     launched.eq(1), launched_lanes.eq(commanded),
                     running.eq(Mux(obeyed.step | (steps != 0), commanded, 0)),
                     *(one.eq(Mux(obeyed.step, 1, steps)) for one in left),
+                    *(limits.launched(Mux(obeyed.step, 1, steps)) if limits else ()),
                     halted.eq(halted & ~commanded), trapped.eq(trapped & ~commanded),
                     *(cause.eq(Mux(commanded[i], TrapCause.NONE, cause)) for i, cause in enumerate(causes)),
                 ]  # fmt: skip
             with m.If(obeyed.stop):
                 m.d.sync += running.eq(0)
         return m
+
+    def _each_thread(self, m: Module, goes_on: Signal, acts: Value, slot: Any, commands: Any) -> None:
+        """Let a write or a command for all threads go on for as many cycles as there are threads."""
+        last, thread, changes = self.parameters.lanes - 1, Signal(range(self.parameters.lanes)), Signal()
+        with m.Switch(slot):
+            with m.Case(HostRegister.CONTROL):
+                of_core = ("turn", "forget", "clear", "zero_cotangents")
+                m.d.comb += changes.eq(acts & Cat(commands[name] for name in of_core).any())
+            with m.Case(HostRegister.PC, HostRegister.BR, HostRegister.DIRECTION):
+                m.d.comb += changes.eq(acts)
+        each = self.lane.all & (changes | self.window.write)
+        m.d.comb += [goes_on.eq(each & (thread != last)), self.selected.eq(Mux(each, thread, self.lane.index))]
+        with m.If(each):
+            m.d.sync += thread.eq(Mux(goes_on, thread + 1, 0))
+        with m.If(goes_on):
+            m.d.sync += self.accepted.eq(self.accepted)
+
+    def _slow_copies(self, m: Module, dma: DirectMemoryAccess) -> tuple[Value, Value]:
+        """A word has been copied to each thread that gets it; and the word that was read, two cycles later."""
+        assert self.goes_on is not None
+        late, word = Signal(2), Signal.like(self.window.data)
+        m.d.sync += late.eq(Cat(dma.read, late[0]))
+        with m.If(late[1]):
+            m.d.sync += word.eq(self.window.data)
+        m.d.comb += [dma.several.eq(self.lane.all), dma.late.eq(late.any()), dma.held.eq(self.goes_on)]
+        return dma.write & ~self.goes_on, word
 
     def _act(self, m: Module, acts: Value, slot: Any, commands: Any, written: Value) -> None:
         """The effect of a write to a slot on the core."""
@@ -534,6 +598,33 @@ class HostInterface(wiring.Component):
         return Const(sum(word << HostRegister.IDENTITY.field(name).low for name, word in words.items()), 64)
 
 
+class _Limits:
+    """The instructions that each thread of the core barrel may still begin. One memory: one thread begins in a cycle."""
+
+    def __init__(self, m: Module, host: HostInterface, running: Signal) -> None:
+        n = host.parameters.lanes
+        m.submodules.limits = memory = Memory(MemoryData(shape=64, depth=n, init=[]))
+        read, write = memory.read_port(domain="comb"), memory.write_port()
+        #: what a thread may begin that has begun nothing in this run, and the threads that have begun nothing
+        self.limit, self.fresh = Signal(64), Signal(n)
+        begun, thread, left = Signal(n), Signal(range(n)), Signal(64)
+        fresh = (begun & self.fresh).any()
+        places = [Cat(begun[i] for i in range(n) if i >> bit & 1).any() for bit in range(len(thread))]
+        m.d.comb += read.addr.eq(Cat(places))
+        later = Signal(n)
+        m.d.sync += [
+            begun.eq(host.begins), later.eq(begun), thread.eq(Cat(places)), self.fresh.eq(self.fresh & ~begun),
+            left.eq(Mux(fresh, self.limit, read.data)),
+        ]  # fmt: skip
+        m.d.comb += [write.addr.eq(thread), write.data.eq(left - 1), write.en.eq(later.any())]
+        with m.If(left == 1):
+            m.d.sync += running.eq(running & ~later)
+
+    def launched(self, limit: Any) -> list[Any]:
+        """A run begins: each thread may begin so many instructions."""
+        return [self.limit.eq(limit), self.fresh.eq(-1)]
+
+
 class _Zeroes:
     """Sets words of the core's memories to zero through its window, one a cycle, area after area."""
 
@@ -549,7 +640,13 @@ class _Zeroes:
         #: where a word is written in this cycle
         self.space, self.place = Signal(Space), Signal.like(place)
         m.d.comb += [host.zeroing.eq(todo.any()), inside.eq(place < size)]
-        m.d.sync += [host.zeroes.eq(host.zeroing & inside & host.idle), self.space.eq(space), self.place.eq(place)]
+        # A word for all threads of the core barrel is written to one after the other.
+        goes_on = host.goes_on
+        free: Value = host.idle if goes_on is None else host.idle & ~goes_on
+        zeroes: Value = host.zeroing & inside & host.idle
+        m.d.sync += [host.zeroes.eq(zeroes if goes_on is None else Mux(goes_on, host.zeroes, zeroes))]
+        with m.If(free) if goes_on is not None else nullcontext():
+            m.d.sync += [self.space.eq(space), self.place.eq(place)]
         # The areas in their order; each takes a cycle more than it has words.
         with m.Switch(todo):
             for i, area in enumerate(areas):
@@ -558,9 +655,9 @@ class _Zeroes:
                     m.d.comb += [
                         space.eq(area.value - 1),
                         size.eq(host.register_size if in_registers else host.data_size),
-                        self.done.eq(~inside & host.idle & (todo == 1 << i)),
+                        self.done.eq(~inside & free & (todo == 1 << i)),
                     ]
-                    with m.If(host.idle):
+                    with m.If(free):
                         m.d.sync += place.eq(Mux(inside, place + 1, 0))
                         with m.If(~inside):
                             m.d.sync += todo[i].eq(0)

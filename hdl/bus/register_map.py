@@ -189,7 +189,7 @@ class HostRegister(Enum):
     STREAM = Access.BOTH, None, "the word at POINTER, which then goes on to the next word"
 
     LANE = (
-        Access.BOTH, 0, "the lane whose registers, memory, PC, BR, DIR, counters and status are read; a core with one lane keeps 0",
+        Access.BOTH, 0, "the lane (of the core barrel: thread) whose registers, memory, PC, BR, DIR, counters and status are read; a core with one lane keeps 0",
         (
             BitField("index", 0, 8, "the number of the lane; too large a number means the last"),
             BitField("all", 31, 1, "writes and commands go to all lanes, and not to this lane alone"),
@@ -198,8 +198,17 @@ class HostRegister(Enum):
     RUNNING_LANES = Access.READ, 0, "the lanes that run, a bit each"
     HALTED_LANES = Access.READ, 0, "the lanes whose last run came to the end of the program"
     TRAPPED_LANES = Access.READ, 0, "the lanes whose last run trapped"
-    ISSUED_CYCLES = Access.READ, 0, "clock cycles of the instructions that have retired in at least one lane"
-    ISSUED = Access.READ, 0, "instructions that have retired in at least one lane"
+    ISSUED_CYCLES = (
+        Access.READ,
+        0,
+        "clock cycles of the instructions that have retired in at least one lane; "
+        "of the core barrel, cycles in which a thread had an instruction on its way",
+    )
+    ISSUED = (
+        Access.READ,
+        0,
+        "instructions that have retired in at least one lane; of the core barrel, the sum over its threads",
+    )
     DMA_ADDRESS = (
         Access.BOTH, 0, "the byte address in the host's memory of the next word of a copy; a multiple of 4, others are refused",
         (BitField("address", 2, 30, "the address in words of four bytes"),), False, True,

@@ -10,12 +10,13 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from retrograd.hdl.bus.host_interface import HostInterface
 from retrograd.hdl.bus.serial_line import SerialHost
 from retrograd.hdl.bus.wishbone import AxiLite, AxiLiteBridge, Wishbone
-from retrograd.hdl.core.cores import SingleCore, core_of, lanes_of
+from retrograd.hdl.core.barrel import BarrelCore
+from retrograd.hdl.core.cores import SeveralCore, SingleCore, core_of, several_of
 from retrograd.hdl.core.lanes import LanesCore
 from retrograd.hdl.core.ports import Retirement
 from retrograd.hdl.microcode import Microcode
 from retrograd.hdl.parameters import Parameters
-from retrograd.isa.microarchitecture.lanes import LANES
+from retrograd.isa.microarchitecture.lanes import BATCH_CORES, LANES
 
 #: ports that core and host interface share
 _SHARED = (
@@ -33,11 +34,9 @@ class Coprocessor(wiring.Component):
     """A core with its host interface."""
 
     def __init__(self, parameters: Parameters, microcode: Microcode | None = None) -> None:
-        several, self.dma = parameters.core == LANES, parameters.dma
-        self.core: SingleCore | LanesCore = (
-            lanes_of(parameters, microcode) if several else core_of(parameters, microcode)
-        )
-        retirement = Retirement(parameters)
+        several, self.dma = parameters.core in BATCH_CORES, parameters.dma
+        self.core: SingleCore | SeveralCore = (several_of if several else core_of)(parameters, microcode)
+        retirement, lanes = Retirement(parameters), parameters.core == LANES
         super().__init__(
             {
                 "bus": In(Wishbone()),
@@ -46,8 +45,9 @@ class Coprocessor(wiring.Component):
                 **_memory_of(parameters),
                 #: a run or a copy goes on, or words are being set to zero
                 "busy": Out(1),
-                #: the retirement port, of each lane
-                "retirement": Out(retirement).array(parameters.lanes) if several else Out(retirement),
+                #: the retirement port, of each lane; the threads of the core barrel share one, and `told` is the thread
+                "retirement": Out(retirement).array(parameters.lanes) if lanes else Out(retirement),
+                **({"told": Out(parameters.lanes)} if several and not lanes else {}),
             }
         )
 
@@ -65,6 +65,9 @@ class Coprocessor(wiring.Component):
                 connect(m, lane.retirement, flipped(self.retirement[i]))
                 m.d.comb += host.trap[i].eq(lane.trap)
         else:
+            if isinstance(core, BarrelCore):
+                m.d.comb += [core.selected.eq(host.selected), self.told.eq(core.told)]
+                m.d.comb += [host.issued[i].eq(core.issued[i]) for i in range(2)]
             connect(m, core.retirement, flipped(self.retirement))
             m.d.comb += host.trap.eq(core.trap)
         for name in ("modes", "window", "settings"):

@@ -102,7 +102,7 @@ class ThreadRetirement:
 
 class BarrelCore(wiring.Component):
     """Threads in turns. The ports for PC, BR, DIR, counters and the window are those of the thread `selected`,
-    two cycles after it is selected.
+    two cycles after it is selected, while the core is idle; DIR at once and always.
     """
 
     def __init__(self, parameters: Parameters, microcode: RowMicrocode | None = None) -> None:
@@ -115,6 +115,10 @@ class BarrelCore(wiring.Component):
         self.file = MemoryData(shape=p.width, depth=len(constants) * p.lanes, init=constants * p.lanes)
         #: words of data memory of a thread, a power of two
         self.room = 1 << (p.data_words - 1).bit_length()
+        self.logic = LogicUnit(p.width, flags=True)
+        self.multiplier = Multiplier(p.width, code.products, code.halves, 3, code.tested)
+        self.rom = RomUnit(p.width, code.tables)
+        self.divider = RingDivider(p.width, code.divisions, code.quotients, p.lanes, flags=True)
         self.words = MemoryData(shape=p.width, depth=self.room * p.lanes, init=[])
         self.cotangents = MemoryData(shape=p.width, depth=self.room * p.lanes, init=[])
         super().__init__(
@@ -142,6 +146,8 @@ class BarrelCore(wiring.Component):
                 "br": Out(p.width),
                 "backward": Out(1),
                 "counters": Out(COUNTER).array(4),
+                #: of all threads: cycles in which an instruction was on its way, and instructions that retired
+                "issued": Out(COUNTER).array(2),
                 #: a word that is read is there two cycles later
                 "window": In(Window()),
                 "settings": In(Settings(p)),
@@ -245,7 +251,7 @@ class BarrelCore(wiring.Component):
             back3.eq(backward.bit_select(seen[3], 1)),
             self.pc.eq(pc3),
             self.br.eq(br3),
-            self.backward.eq(back3),
+            self.backward.eq(backward.bit_select(self.selected, 1)),
         ]
         jump3, step3, next4 = Signal(signed(width)), Signal(signed(p.pc_bits)), Signal(signed(p.pc_bits))
         comb += jump3.eq(Mux(row("lands", 3) & ~self.idle, 1, Cat(br3[0] | ~jumps3, br3[1:])))
@@ -372,6 +378,10 @@ class BarrelCore(wiring.Component):
         self._report(m, row, begins0, ok, retires10, traps11, trap11, pc3, next4, br3, back3, backward, z, turn)
 
         # ------------------------------------------------ the host
+        cycles, number = self.issued
+        sync += [cycles.eq(cycles + ~self.idle), number.eq(number + later(retires10, 1, reset=True))]
+        with m.If(command.clear):
+            sync += [cycles.eq(0), number.eq(0)]
         sync += self.idle.eq(~Cat(*valid, mid).any())
         space = Signal(Space)
         sync += space.eq(later(self.window.read_space, 1))
@@ -547,11 +557,9 @@ class BarrelCore(wiring.Component):
         """The result in cycle 10; whether the sum fits, in cycle 8, and the product and the quotient, in cycle 10;
         the logic unit's result in cycle 8.
         """
-        width, code, later = self.parameters.width, self.microcode, self._later
-        m.submodules.logic = logic = LogicUnit(width, flags=True)
-        m.submodules.multiplier = multiplier = Multiplier(width, code.products, code.halves, 3, code.tested)
-        m.submodules.rom = rom = RomUnit(width, code.tables)
-        m.submodules.divider = divider = RingDivider(width, code.divisions, code.quotients, self.threads, flags=True)
+        width, later = self.parameters.width, self._later
+        m.submodules.logic, m.submodules.multiplier = logic, multiplier = self.logic, self.multiplier
+        m.submodules.rom, m.submodules.divider = rom, divider = self.rom, self.divider
         logic8, fits8 = Signal(width), Signal()
         product10, product_fits, quotient10, quotient_fits = Signal(width), Signal(), Signal(width), Signal()
         m.d.comb += [

@@ -3,21 +3,25 @@
 
 from __future__ import annotations
 
+from retrograd.hdl.core.barrel import BarrelCore
 from retrograd.hdl.core.core import Core
 from retrograd.hdl.core.lanes import LanesCore
 from retrograd.hdl.core.overlapped import OverlappedCore
 from retrograd.hdl.microcode import Microcode
 from retrograd.hdl.parameters import Parameters
-from retrograd.isa.microarchitecture.lanes import LANES
+from retrograd.isa.microarchitecture.lanes import BATCH_CORES, LANES
+from retrograd.isa.microarchitecture.micro_operations import BARREL
 
 #: a core with one lane
 SingleCore = Core | OverlappedCore
+#: a core that executes a batch
+SeveralCore = LanesCore | BarrelCore
 
 
 def core_of(parameters: Parameters, microcode: Microcode | None = None) -> SingleCore:
     """The core, with the microcode of its table unless another is given."""
-    if parameters.core == LANES:
-        raise ValueError("the core lanes has several data paths, see `lanes_of`")
+    if parameters.core in BATCH_CORES:
+        raise ValueError(f"the core {parameters.core} executes a batch, see `several_of`")
     kind = OverlappedCore if parameters.microarchitecture.overlapped else Core
     return kind(parameters, microcode)
 
@@ -27,3 +31,8 @@ def lanes_of(parameters: Parameters, microcode: Microcode | None = None) -> Lane
     if parameters.core != LANES:
         raise ValueError(f"the core {parameters.core} has no lanes")
     return LanesCore(parameters, microcode)
+
+
+def several_of(parameters: Parameters, microcode: Microcode | None = None) -> SeveralCore:
+    """The core of several lanes or threads; the core barrel makes its own microcode. Raises ValueError as `lanes_of`."""
+    return BarrelCore(parameters) if parameters.core == BARREL else lanes_of(parameters, microcode)

@@ -21,7 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from amaranth.back import rtlil
-from retrograd.hdl.core.cores import SingleCore, core_of, lanes_of
+from retrograd.hdl.core.barrel import BarrelCore
+from retrograd.hdl.core.cores import SeveralCore, SingleCore, core_of, several_of
 from retrograd.hdl.core.lanes import LanesCore
 from retrograd.hdl.core.units import BranchUnit
 from retrograd.hdl.microcode import Microcode, microcode_for
@@ -29,8 +30,8 @@ from retrograd.hdl.netlist import YOSYS, run
 from retrograd.hdl.parameters import Parameters
 from retrograd.hdl.reversible.irreversible import Levels, synthesised_levels
 from retrograd.isa.files import write_file
-from retrograd.isa.microarchitecture.lanes import LANES
-from retrograd.isa.microarchitecture.micro_operations import Unit
+from retrograd.isa.microarchitecture.lanes import BATCH_CORES, LANES
+from retrograd.isa.microarchitecture.micro_operations import BARREL, Unit
 
 SCHEMA = "retrograd.gates/1"
 #: kind of gate -> Yosys's names of the cells
@@ -106,26 +107,28 @@ def _read(document: dict[str, Any]) -> GateCounts:
 
 def units(parameters: Parameters, microcode: Microcode | None = None) -> tuple[dict[str, GateCounts], Levels]:
     """The gates of each function unit, and of the rest of the core; and the core in levels."""
-    code = microcode or microcode_for(parameters)
-    several = parameters.core == LANES
-    core: SingleCore | LanesCore = lanes_of(parameters, code) if several else core_of(parameters, code)
-    lane = core.lanes[0] if isinstance(core, LanesCore) else core
+    made = several_of if parameters.core in BATCH_CORES else core_of
+    # The core barrel has rows for microcode, and makes them itself.
+    code = None if parameters.core == BARREL else microcode or microcode_for(parameters)
+    core: SingleCore | SeveralCore = made(parameters, code)
+    lane: Any = core.lanes[0] if isinstance(core, LanesCore) else core
     parts: dict[str, Sequence[Any]] = {
         Unit.LOGIC.value: [lane.logic],
         Unit.MULTIPLIER.value: [lane.multiplier],
         Unit.ROM.value: [lane.rom],
         # The dividers differ: one of them also computes roots.
-        Unit.DIVIDER.value: [*lane.dividers.values()],
-        "branch unit": [BranchUnit(parameters)],
-        "decoder": [core.decoder],
+        Unit.DIVIDER.value: [lane.divider] if isinstance(core, BarrelCore) else [*lane.dividers.values()],
     }
+    if not isinstance(core, BarrelCore):
+        parts |= {"branch unit": [BranchUnit(parameters)], "decoder": [core.decoder]}
+    # Each lane has its units; threads share them.
+    lanes = parameters.lanes if parameters.core == LANES else 1
     times = Counter(unit.value for slot in parameters.microarchitecture.slots for unit in slot)
     found = {
-        name: reduce(add, map(count, each))
-        * (times.get(name, 1) // len(each) * (1 if name == "decoder" else parameters.lanes))
+        name: reduce(add, map(count, each)) * (times.get(name, 1) // len(each) * (1 if name == "decoder" else lanes))
         for name, each in parts.items()
     }
-    rest, levels = synthesise(lanes_of(parameters, code) if several else core_of(parameters, code))
+    rest, levels = synthesise(made(parameters, code))
     for gates in found.values():
         rest = rest - gates
     return {**found, "rest of the core": rest}, levels
@@ -137,7 +140,7 @@ def as_dict(parameters: Parameters, found: dict[str, GateCounts], levels: Levels
         "schema": SCHEMA,
         "format": {"width": parameters.format.width, "frac": parameters.format.frac},
         "core": parameters.core,
-        **({"lanes": parameters.lanes} if parameters.core == LANES else {}),
+        **({"lanes": parameters.lanes} if parameters.core in BATCH_CORES else {}),
         "units": {name: gates.as_dict() for name, gates in found.items()},
         "in levels": levels.as_dict(),
     }

@@ -184,7 +184,7 @@ class Simulation:
                 ctx.set(core.selected, number)
                 await ctx.tick().repeat(2)
             reports.append(self._report(ctx, lane, order, records[number], bool(halted >> number & 1)))
-        totals = core.issued if core.parameters.core == LANES else core.counters
+        totals = core.issued if self._several else core.counters
         return BatchReport(reports, issues, ctx.get(totals[0]), ctx.get(totals[1]))
 
     def _report(self, ctx: Any, lane: Any, order: Order, records: list[Record], halted: bool) -> OrderReport:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from retrograd.hdl.bus.device import need_scale, need_steps
-from retrograd.hdl.core.cores import core_of, lanes_of
+from retrograd.hdl.core.cores import core_of, several_of
 from retrograd.hdl.core.ports import Space
 from retrograd.hdl.microword import TrapCause
 from retrograd.hdl.parameters import REGISTERS, Parameters
@@ -143,7 +143,8 @@ class SimulatedBatch:
     """The runs of a batch, which have ended, a row each."""
 
     runs: list[SimulatedRun]
-    #: of the core: clock cycles of the instructions that retired in at least one lane, and their number
+    #: of the core lanes: clock cycles of the instructions that retired in at least one lane, and their number;
+    #: of the core barrel: cycles in which an instruction was on its way, and the instructions of all threads
     cycles: int
     issued: int
 
@@ -160,13 +161,15 @@ def run_batch(
     loss: Place | None = None,
     scale: int = 0,
     folder: Path | None = None,
+    core: str = LANES,
 ) -> list[SimulatedBatch]:
-    """`run` on the core lanes, for rows of memory words: `lanes` rows at a time, the next ones afterwards. The batch forward and, with a loss, back.
+    """`run` on the core lanes or barrel, for rows of memory words: `lanes` rows at a time, the next ones
+    afterwards. The batch forward and, with a loss, back.
 
     A lane without a row repeats the last row. Raises as `run`.
     """
-    p = replace(parameters_for(program), core=LANES, lanes=lanes)
-    built = lanes_of(p)
+    p = replace(parameters_for(program), core=core, lanes=lanes)
+    built = several_of(p)
     simulation = Simulation(built) if folder is None else None
     ways: list[SimulatedBatch] = []
     for first in range(0, len(memories), lanes):

@@ -94,7 +94,7 @@ class Probe(wiring.Component):
         s, lanes = core.settings, self.lanes
         if self._several:
             m.d.comb += core.selected.eq(self.lane)
-        totals = core.issued if core.parameters.core == LANES else core.counters
+        totals = core.issued if self._several else core.counters
         m.d.comb += [
             core.run.eq(self.run),
             Cat(core.modes.differentiate, core.modes.overflow, core.modes.strict).eq(self.modes),

@@ -14,12 +14,15 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from retrograd.isa.encoding import CODE_SHIFT
+from retrograd.isa.microarchitecture.micro_operations import BARREL, MAX_THREADS, MIN_THREADS
 from retrograd.isa.table import TABLE
 
 #: the name of the core; each of its lanes has the units of the core small
 LANES = "lanes"
 #: the largest number of lanes of a core: the host has a mask of 64 bits
 MAX_LANES = 64
+#: the cores that execute a batch, each element on a lane or a thread -> the numbers of these that the core can have
+BATCH_CORES = {LANES: range(1, MAX_LANES + 1), BARREL: range(MIN_THREADS, MAX_THREADS + 1)}
 #: bits of the counter of calls; it wraps around
 DEPTH = 8
 #: codes of the opcodes that leave for a procedure and are met again on its return

@@ -197,9 +197,11 @@ def barrel_units(threads: int = MIN_THREADS) -> Units:
 
 
 def core_units(name: str) -> Units:
-    """The units of a core. Raises InputError RG1125 for a name that is none of `CORES`."""
+    """The units of a core in which a program takes its own cycles. Raises InputError RG1125 for another name."""
+    if name == BARREL:
+        return barrel_units()
     if name not in CORES:
-        hint = f"the cores are {', '.join(CORES)}"
+        hint = f"the cores are {', '.join((*CORES, BARREL))}, and for hardware and batches lanes"
         raise InputError(Diagnostic("RG1125", f"there is no core `{str(name)[:40]}`", hint=hint))
     return CORES[name]
 

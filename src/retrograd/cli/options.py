@@ -277,13 +277,19 @@ class Parser(argparse.ArgumentParser):
         self.run_options("--format", "--dialect", "--entry")
 
     def core_option(self, lanes: str | None = None) -> None:
-        """--core; with `lanes`, also the core lanes, and --lanes, whose default is this text, unless it is empty."""
-        more = "" if lanes is None else ", lanes"
+        """--core; with `lanes`, also the core lanes, and --lanes, whose default is this text.
+
+        An empty text leaves --lanes and the core barrel out.
+        """
+        more = ", lanes" * (lanes is not None) + ", barrel" * (lanes != "")
         self.add_argument(
             "--core", metavar="CORE", default="small", help=f"the co-processor's core: small (the default), fast{more}"
         )
         if lanes:
-            self.add_argument("--lanes", metavar="N", help=f"data paths of the core lanes (default: {lanes})")
+            self.add_argument(
+                "--lanes", metavar="N",
+                help=f"data paths of the core lanes (default: {lanes}), threads of barrel, 8 to 16 (default: 8)",
+            )  # fmt: skip
 
     def technology_options(self, tech: str) -> None:
         """A technology model and its operating point; `tech`: the help text of --tech."""

@@ -201,7 +201,7 @@ def test_a_serial_line_loses_nothing() -> None:
         (lambda: OperandFile(8, range(97), []), "constants do not fit"),
         (lambda: Receiver(3), "4 cycles"),
         (lambda: Parameters(Format(4, 2)), "8 to 64 bits"),
-        (lambda: Parameters(core="large"), "the cores are small, fast, lanes, not large"),
+        (lambda: Parameters(core="large"), "the cores are small, fast, lanes, barrel, not large"),
         (lambda: Parameters(core="lanes", lanes=0), "a core has 1 to 64 lanes, not 0"),
         (lambda: Parameters(lanes=2), "the core small has one lane, not 2"),
         (lambda: Units(slots=(frozenset({Unit.LOGIC}),)), "the first has all units"),

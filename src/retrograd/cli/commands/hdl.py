@@ -36,8 +36,8 @@ from retrograd.hdl.parameters import Parameters
 from retrograd.isa.diagnostics import DeviceError, Diagnostic, InputError, nearest, printable
 from retrograd.isa.files import check_output, write_file
 from retrograd.isa.manual.description import group_title
-from retrograd.isa.microarchitecture.lanes import LANES, MAX_LANES
-from retrograd.isa.microarchitecture.micro_operations import core_units
+from retrograd.isa.microarchitecture.lanes import BATCH_CORES, LANES
+from retrograd.isa.microarchitecture.micro_operations import BARREL, MIN_THREADS, core_units
 from retrograd.isa.program import Program
 from retrograd.isa.words import Format, format_of
 from retrograd.presentation import Bar, columns
@@ -123,26 +123,27 @@ def frequency(text: str) -> float:
 
 def lanes_given(core: str, lanes: str | None) -> int | None:
     """The value of --lanes, None where it is not given. Raises InputError RG0502, RG0512, RG1125."""
-    if core != LANES:
+    if core not in BATCH_CORES:
         core_units(core)
         if lanes is not None:
-            raise fail("RG0512", f"--lanes is for the core lanes, and not for {core}", "--core lanes")
+            raise fail("RG0512", f"--lanes is for the cores lanes and barrel, and not for {core}", "--core lanes")
     number = None if lanes is None else integer(lanes, "--lanes", 1)
-    if number is not None and number > MAX_LANES:
-        raise fail("RG0507", f"--lanes {lanes}: a core has 1 to {MAX_LANES} lanes")
+    if number is not None and number not in (numbers := BATCH_CORES[core]):
+        raise fail("RG0507", f"--lanes {lanes}: the core {core} has {numbers[0]} to {numbers[-1]}")
     return number
 
 
 def core_name(p: Parameters) -> str:
     """The core as text: small, or lanes with 4 lanes."""
-    return f"{p.core} with {p.lanes} lane{'s' * (p.lanes > 1)}" if p.core == LANES else p.core
+    of = {LANES: f" with {p.lanes} lane{'s' * (p.lanes > 1)}", BARREL: f" with {p.lanes} threads"}
+    return p.core + of.get(p.core, "")
 
 
 def parameters(options: CoreOptions) -> Parameters:
     """The co-processor that the options describe. Raises InputError RG0507, RG0604, RG1125."""
     w = format_of(options.format)
     code, data = integer(options.code, "--code", 2), integer(options.data, "--data", 2)
-    lanes = lanes_given(options.core, options.lanes) or (SOME_LANES if options.core == LANES else 1)
+    lanes = lanes_given(options.core, options.lanes) or {LANES: SOME_LANES, BARREL: MIN_THREADS}.get(options.core, 1)
     try:
         return Parameters(w, code, data, core=options.core, lanes=lanes, dma=options.dma)
     except ValueError as error:
@@ -235,6 +236,8 @@ def execute_formal(options: FormalOptions) -> int:
     from retrograd.isa.table import TABLE
 
     w, core = format_of(options.format), options.core
+    if core == BARREL:
+        raise fail("RG0512", "the proofs are of the cores small, fast and lanes", "leave out --core barrel")
     if core != LANES:
         core_units(core)
     every_part = parts_of(core)
@@ -552,18 +555,9 @@ def arguments_of_run(p: Parser) -> None:
     p.program_argument(" or FILE.py:FUNCTION, FILE.ja[:PROCEDURE]")
     p.function_arguments()
     p.run_options(
-        "--set",
-        "--format",
-        "--dialect",
-        "--entry",
-        "--batch",
-        "--shared",
-        "--backward",
-        "--max-steps",
-        "--no-overflow",
-        "--strict",
-        max_steps="100000",
-    )
+        "--set", "--format", "--dialect", "--entry", "--batch", "--shared", "--backward", "--max-steps", "--no-overflow",
+        "--strict", max_steps="100000",
+    )  # fmt: skip
     p.add_argument(
         "--grad",
         metavar="LOSS",
@@ -609,17 +603,17 @@ def execute_run(options: RunOptions) -> int:
     if options.activity is not None:
         check_output(options.activity)
     lanes_given(options.core, options.lanes)
-    if options.core == LANES:
+    if options.core in BATCH_CORES:
         if options.vcd is not None:
-            raise fail("RG0512", "--vcd is not for the core lanes", "leave out --vcd, or --core lanes")
+            raise fail("RG0512", f"--vcd is not for the core {options.core}", "leave out --vcd")
         if options.batch is None:
-            raise fail("RG0512", "the core lanes executes the elements of a batch", "name the arrays: --batch FILE.npz")
+            raise fail("RG0512", f"the core {options.core} executes the elements of a batch", "--batch FILE.npz")
         if not is_function(options.program):
             raise fail("RG0512", f"--batch is for functions, and `{options.program}` is a program", "FILE.py:FUNCTION")
         return _run_batch(options)
     option = given_option(options, ("--batch", "--shared"))
     if option is not None:
-        raise fail("RG0512", f"{option} is for the core lanes", "--core lanes")
+        raise fail("RG0512", f"{option} is for the cores lanes and barrel", "--core lanes")
     if options.vcd is not None:
         if options.verilator:
             raise fail("RG0512", "--vcd is for Amaranth's simulator", "leave out --verilator")
@@ -863,6 +857,7 @@ def _run_batch(options: RunOptions) -> int:
             *values,
             in_axes=in_axes,
             lanes=lanes_given(options.core, options.lanes),
+            core=options.core,
             format=None if options.format is None else format_of(options.format),
             precision=options.precision,
             loss=options.grad,
