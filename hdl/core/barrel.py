@@ -333,7 +333,7 @@ class BarrelCore(wiring.Component):
         sync += [
             self.halts.eq(Mux(halts11, 1 << turn[11], 0)),
             self.traps.eq(Mux(traps11, 1 << turn[11], 0)),
-            self.trap.eq(trap11),
+            self.trap.eq(Mux(traps11, trap11, TrapCause.NONE)),
         ]
         for i in range(n):
             with m.If((turn[10] == i) & ok & row("turns", 10)):
