@@ -159,8 +159,9 @@ def lower(
 ) -> Lowered:
     """The function for arguments of these types as a reversible module: arguments in memory, in and out.
 
-    `recorded`, `real`: see `Constants`. `placed`: see `ModuleBuilder`. `stack`, `heap`: words, by default STACK and HEAP;
-    a functional function of a narrow format has a sixteenth of its addresses for each, and so room for two gradients.
+    `recorded`, `real`: see `Constants`. `placed`: see `ModuleBuilder`. `stack`, `heap`: words, by default STACK and
+    HEAP; a functional function of a narrow format has a sixteenth of its addresses for each, and so room for two
+    gradients.
 
     Raises CompileError.
     """

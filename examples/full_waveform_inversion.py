@@ -3,9 +3,9 @@
     J(v) = ½ Σ (d − d_obs)²,    d(t, k) = q_t at receiver k,    q_tt = v² ∇²q + source
 
 Transducers stand in a ring in a tank of water. One after another sends a pulse, a *shot*, and all of them listen. The
-gradient ∂J/∂v of a shot runs the wave forward and then backward, so it holds the pressure q and its change p of one time
-step, however many there are. A tape would hold both of every step; `adjoint` is that method in floating point, with a
-tape or with checkpoints, and counts its words.
+gradient ∂J/∂v of a shot runs the wave forward and then backward, so it holds the pressure q and its change p of one
+time step, however many there are. A tape would hold both of every step; `adjoint` is that method in floating point,
+with a tape or with checkpoints, and counts its words.
 
 The walls of the tank hold q at 0 and reflect. An absorbing wall would lose the information that the run backward needs:
 see `wave.py`. Lengths are in mm, times in µs, velocities in mm/µs = km/s; the pulse is HEIGHT units of pressure high.
@@ -160,8 +160,8 @@ Objective = Callable[["Reals"], "tuple[float, Reals]"]
 def objective(s: Survey, seen: Reals, gpu: str | None = None) -> Objective:
     """v ↦ (J(v), ∂J/∂v on the unknown cells), for velocities v of all cells.
 
-    gpu: None: a batch of shots on the cores of the CPU. "shots": the same batch with a thread of a GPU for each shot, on
-    recordings that lie on the device. "cells": one shot after another, each with all threads on its cells,
+    gpu: None: a batch of shots on the cores of the CPU. "shots": the same batch with a thread of a GPU for each shot,
+    on recordings that lie on the device. "cells": one shot after another, each with all threads on its cells,
     and a sum over the shots in floating point.
     """
     known: tuple[Any, ...] = s.sources, s.pulse, s.receivers, seen

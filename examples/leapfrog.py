@@ -8,10 +8,11 @@ although
 e is rounded. And e is the same: a drift reads only velocities, which it does not change, and a kick only positions.
 The inverse therefore brings every planet back to the last bit after any number of years, and takes no memory for the way.
 
-Lengths are in AU, times in years; G times the mass of the Sun is 4π². Each quantity has a binary point for its size, so a
-kick, a ten-thousandth of a velocity, keeps its bits. Most products then need the shift of one format, 40 + 50 − 58 = 32
-places, for which vectors of words have the fastest product. Points that use all the bits of a word, as `rg.autoscale` finds
-them for a source without points, bring the error down to that of float64. A gradient then takes half as long again.
+Lengths are in AU, times in years; G times the mass of the Sun is 4π². Each quantity has a binary point for its size, so
+a kick, a ten-thousandth of a velocity, keeps its bits. Most products then need the shift of one format, 40 + 50 − 58 =
+32 places, for which vectors of words have the fastest product. Points that use all the bits of a word, as
+`rg.autoscale` finds them for a source without points, bring the error down to that of float64. A gradient then takes
+half as long again.
 
     python -m retrograd.examples.leapfrog [steps]
 """
@@ -103,8 +104,8 @@ def leapfrog(
 ) -> None:
     """(q, v) after `steps` steps of 1/rate of a year. Inverse: the state before, bit for bit.
 
-    Error of the planets after 10,000 steps: 9·10⁻⁹ AU. Traps: a distance above 90 AU, whose square does not fit; a velocity
-    above 32 AU a year.
+    Error of the planets after 10,000 steps: 9·10⁻⁹ AU. Traps: a distance above 90 AU, whose square does not fit; a
+    velocity above 32 AU a year.
     """
     for _ in range(steps):
         drift(q, v, Fraction(1, 2 * rate))

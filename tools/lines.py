@@ -33,19 +33,19 @@ class Room:
 ROOMS = (
     Room("isa", ("isa",), 8_350, 28),
     Room("assembler", ("assembler",), 3_300, 10),
-    Room("front ends", ("compiler/frontends",), 22_750, 46),
-    Room("compiler", ("compiler",), 17_500, 51),
-    Room("engines", ("simulator/engines",), 14_150, 41),
+    Room("front ends", ("compiler/frontends",), 23_600, 47),
+    Room("compiler", ("compiler",), 17_550, 51),
+    Room("engines", ("simulator/engines",), 15_100, 41),
     Room("machine and energy", ("simulator",), 4_400, 13),
-    Room("hdl", ("hdl",), 18_100, 56),
-    Room("face", ("src/retrograd",), 38_600, 98),
-    Room("benchmarks", ("benchmarks",), 10_200, 32),
+    Room("hdl", ("hdl",), 18_250, 56),
+    Room("face", ("src/retrograd",), 38_700, 98),
+    Room("benchmarks", ("benchmarks",), 10_400, 32),
     Room("tools", ("tools", ".ci"), 6_750, 24),
-    Room("tests", ("tests",), 121_300, 1_350),
+    Room("tests", ("tests",), 123_900, 1_375),
 )
 
 #: kind of outlier -> how many there are, to one in a hundred
-OUTLIERS = {"paths": 4, "long lines": 3610, "long files": 3}
+OUTLIERS = {"paths": 6, "long lines": 3611, "long files": 3}
 
 
 def tracked() -> list[str]:

@@ -306,8 +306,8 @@ class Adjoint(NamedTuple):
     """A procedure in place of the derivative of another procedure: `name`(parameters…, cotangents…) changes the cotangents to those before a call.
 
     The other procedure's parameters have the values before its call. `of`: for each cotangent, the index of its parameter.
-    `made_by`: None, or a procedure of the same parameters that is run in place of the other procedure where cotangents go
-    with it; the adjoint then also undoes the other procedure.
+    `made_by`: None, or a procedure of the same parameters that is run in place of the other procedure where cotangents
+    go with it; the adjoint then also undoes the other procedure.
     """
 
     name: str

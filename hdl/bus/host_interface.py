@@ -599,7 +599,10 @@ class HostInterface(wiring.Component):
 
 
 class _Limits:
-    """The instructions that each thread of the core barrel may still begin. One memory: one thread begins in a cycle."""
+    """The instructions that each thread of the core barrel may still begin.
+
+    One memory: one thread begins in a cycle.
+    """
 
     def __init__(self, m: Module, host: HostInterface, running: Signal) -> None:
         n = host.parameters.lanes

@@ -34,5 +34,8 @@ def lanes_of(parameters: Parameters, microcode: Microcode | None = None) -> Lane
 
 
 def several_of(parameters: Parameters, microcode: Microcode | None = None) -> SeveralCore:
-    """The core of several lanes or threads; the core barrel makes its own microcode. Raises ValueError as `lanes_of`."""
+    """The core of several lanes or threads; the core barrel makes its own microcode.
+
+    Raises ValueError as `lanes_of`.
+    """
     return BarrelCore(parameters) if parameters.core == BARREL else lanes_of(parameters, microcode)

@@ -617,7 +617,7 @@ def f(y: rg.Array[fixed, 3], x: rg.Array[fixed, 3], n: rg.Array[int, 3]):
 def test_an_annotation_does_not_convert_the_elements_of_an_array(annotation: str, value: str) -> None:
     """It says so, and the way out that it names compiles."""
     arguments = np.zeros(3), np.array([0.5, -1.0, 2.0]), np.array([1, 2, 3])
-    with pytest.raises(rg.CompileError, match="RG0703.*the elements of `u` are") as error:
+    with pytest.raises(rg.CompileError, match=r"RG0703.*the elements of `u` are") as error:
         compiled(ANNOTATED.format(f"u: {annotation} = {value}"))(*arguments)
     hint = error.value.diagnostics[0].hint
     assert hint is not None

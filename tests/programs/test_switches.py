@@ -76,6 +76,8 @@ def test_every_pass_has_a_switch() -> None:
         "cycles",
         "tables",
         "core",
+        "stops",
+        "team",
     }
     assert {f.name for f in fields(Variant)} - chosen == {"vector_loops", "ghosts", "clears"}
 

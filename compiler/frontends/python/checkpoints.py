@@ -47,8 +47,8 @@ _OWN = "checkpoint_"
 class Checkpoints(Intrinsic):
     """`with checkpoints(states=S): for …`, or `checkpoints(words=W)`: a loop whose body overwrites variables.
 
-    `need`, `pebble`, `sweep`: functions of the library, a test for enough states, and the schedules of the value and the
-    gradient.
+    `need`, `pebble`, `sweep`: functions of the library, a test for enough states, and the schedules of the value and
+    the gradient.
     """
 
     def __init__(self, need: SourceFunction, pebble: SourceFunction, sweep: SourceFunction, module: str) -> None:

@@ -62,7 +62,8 @@ SHORT = 1 << 22
 FAR = 16
 #: bytes of a line of the cache
 LINE = 64
-#: zero words of an instance from which on it begins with fresh pages: to write the zeros takes longer than a call for each instance
+#: zero words of an instance from which on it begins with fresh pages: to write the zeros takes longer than a call for
+#: each instance
 SPARSE = 1 << 16
 #: seconds between two updates of the progress of threads
 GLANCE = 0.2

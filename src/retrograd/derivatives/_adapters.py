@@ -402,8 +402,9 @@ def to_jax(
     Raises InputError where JAX is not installed, NotDifferentiable for outputs that do not exist; a call raises as `vjp`.
     Trap: JAX raises an error of a call, a ProgramTrap for example, as a JaxRuntimeError with the text of ours. JAX has
     float32 unless `jax_enable_x64` is set, and a result is rounded to it.
-    A function of `mode="reverse"` has jax.grad, vjp and jacrev, and jax.hessian and grad of grad where the outputs are real; JAX refuses
-    jax.jvp of it. One of `mode="forward"` has jax.jvp, jacfwd and linearize, by `rg.jvp`; JAX refuses jax.grad of it.
+    A function of `mode="reverse"` has jax.grad, vjp and jacrev, and jax.hessian and grad of grad where the outputs are
+    real; JAX refuses jax.jvp of it. One of `mode="forward"` has jax.jvp, jacfwd and linearize, by `rg.jvp`; JAX refuses
+    jax.grad of it.
 
     >>> g = rg.to_jax(energy)           # doctest: +SKIP
     >>> jax.grad(g, argnums=1)(0.0, x)  # doctest: +SKIP

@@ -36,14 +36,18 @@ def to_torch(
 ) -> Callable[..., Any]:
     """g(*args) = the values that the arguments `outputs` have after f(*args), tensors with f's own derivative.
 
-    `outputs`: a position, a name or a part such as `"a.x"` gives one value, a sequence a tuple, None all arguments. `backward()` runs the gradient program.
-    torch.func.grad, vjp and jacrev do so, too; torch.func.vmap runs f, and the gradient program, on all elements as one batch, each with the bits of its own call.
-    Tensors, and trees of tensors for structs, are differentiated where they require it; other arguments are passed as they are.
-    torch.func.jvp and jacfwd run rg.jvp, torch.func.hessian and a second `backward()` rg.hvp and rg.jvp, a run for each element of a batch.
-    Results are tensors on the CPU, of the dtype of the argument, float64 for Python's floats. Second derivatives are of real results,
-    and have no derivatives in Torch; nor has jvp a jvp.
-    Raises InputError where Torch is not installed, NotDifferentiable for outputs that do not exist; a call raises as `vjp`.
-    Trap: a tensor that is changed in place before `backward()` makes Torch raise a RuntimeError, as with operations of its own.
+    `outputs`: a position, a name or a part such as `"a.x"` gives one value, a sequence a tuple, None all arguments.
+    `backward()` runs the gradient program. torch.func.grad, vjp and jacrev do so, too; torch.func.vmap runs f, and the
+    gradient program, on all elements as one batch, each with the bits of its own call.
+    Tensors, and trees of tensors for structs, are differentiated where they require it; other arguments are passed as
+    they are. torch.func.jvp and jacfwd run rg.jvp, torch.func.hessian and a second `backward()` rg.hvp and rg.jvp, a
+    run for each element of a batch.
+    Results are tensors on the CPU, of the dtype of the argument, float64 for Python's floats. Second derivatives are of
+    real results, and have no derivatives in Torch; nor has jvp a jvp.
+    Raises InputError where Torch is not installed, NotDifferentiable for outputs that do not exist; a call raises as
+    `vjp`.
+    Trap: a tensor that is changed in place before `backward()` makes Torch raise a RuntimeError, as with operations of
+    its own.
     """
     try:
         import torch

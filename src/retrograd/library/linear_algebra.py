@@ -557,7 +557,8 @@ def reverse(x: Array[fixed, "n"]) -> None:
 #
 #     H = S⁻¹ T⁻¹ Z T S      S: y −= tan(π/8)·x      T: x += (√2/4)·y      Z: y := −y
 #
-# S and T are updates, which their inverses undo in spite of rounding, and Z is its own inverse. So H H is the identity to
+# S and T are updates, which their inverses undo in spite of rounding, and Z is its own inverse. So H H is the identity
+# to
 # the bit, which a rotation and a sign, irot(x, y, π/4) and neg(y), are only up to rounding.
 
 

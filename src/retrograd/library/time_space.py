@@ -339,7 +339,8 @@ def treeverse(step: Reversible, loss: Reversible, *, until: Reversible | None = 
 def pebble_range(apply: Reversible, a: int, b: int, free: int, rows: int, first: int, n: int) -> None:
     """The state b += that n steps behind the state a, of the steps from `first` on; the rows from `free` on are free.
 
-    apply(b, a, i): the state b += step i of the state a. The splits are those of `bennett_any`. 1 ≤ n ≤ 2^(rows − free).
+    apply(b, a, i): the state b += step i of the state a. The splits are those of `bennett_any`. 1 ≤ n ≤ 2^(rows −
+    free).
     """
     if n == 1:
         apply(b, a, first)
