@@ -268,6 +268,18 @@ def memory_words(first: Iterable[int], length: int, large: int = LARGE) -> Store
     return found + [0] * (length - len(found))
 
 
+def copied(store: Store) -> Store:
+    """The same words in a store of its own: sparse words, or a list."""
+    return store.copy() if isinstance(store, SparseWords) else list(store)
+
+
+def changed(before: Store, after: Store) -> list[int]:
+    """The addresses at which two stores of one length differ, in their order."""
+    if isinstance(before, SparseWords) and isinstance(after, SparseWords) and len(before) == len(after):
+        return sorted(i for i in {*before.words, *after.words} if before.words[i] != after.words[i])
+    return [i for i, (a, b) in enumerate(zip(before, after, strict=True)) if a != b]
+
+
 def for_handlers(store: Store) -> Store:
     """The store as handlers of instructions use it: by addresses that they have checked, and never by slices."""
     return store.words if isinstance(store, SparseWords) else store  # type: ignore[return-value]

@@ -38,7 +38,7 @@ from retrograd.runtime._execution import ProgramTrap, Scale, Unexplained
 from retrograd.runtime._marshal import from_words, to_words
 from retrograd.runtime._reversible import Inverse, Reversible
 from retrograd.simulator.machine import Machine, Trap
-from retrograd.simulator.stores import SparseWords, Store
+from retrograd.simulator.stores import Store, copied
 from retrograd.testing.laws import Cell, Subject, cells, differences, explained, nonzero, subject
 
 #: L at x + k words, as a word; None where it has no value
@@ -177,8 +177,7 @@ class Nearby:
         for a, block in zip(compiled.arguments, words, strict=True):
             machine.load(a.address, block)
         address = loss.address
-        store = machine.memory.store
-        made = Nearby(compiled, store.copy() if isinstance(store, SparseWords) else list(store), address)
+        made = Nearby(compiled, copied(machine.memory.store), address)
         made.here = made.at({})
         return made
 
@@ -508,7 +507,7 @@ def _run_back(s: Subject, at: Argument, scale: Scale) -> int:
         return before, machine
 
     before, machine = at_scale(scales_of(scale, s.compiled), returned)
-    wrong = differences(s.compiled, before, machine.memory) + nonzero(machine.registers)
+    wrong = differences(s.compiled, before, machine.memory.store) + nonzero(machine.registers)
     if wrong:
         s.broken("RG0901", f"after `{s.name}` and back with cotangents: " + "; ".join(wrong))
     return machine.retired

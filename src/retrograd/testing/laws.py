@@ -16,7 +16,7 @@ from retrograd.runtime._marshal import from_words
 from retrograd.runtime._reversible import Inverse, Reversible, oriented, request_of
 from retrograd.runtime._traps import LANDAUER_300K, explain
 from retrograd.simulator.machine import Machine, Trap
-from retrograd.simulator.stores import Store
+from retrograd.simulator.stores import Store, changed, copied
 
 #: words that are named where more differ
 _NAMED = 4
@@ -50,7 +50,8 @@ class Subject:
     def machine_on(self, memory: Store, *, inverse: bool = False) -> Machine:
         """A machine at the start of the function, with these words of memory."""
         machine = Machine(self.compiled.program, backward=self.backward is not inverse)
-        machine.load(0, memory)
+        # These are words already, in the kind of store that the machine has.
+        machine.memory.store[:] = memory
         return machine
 
     def run(self, machine: Machine, max_steps: int | None = None) -> None:
@@ -133,14 +134,14 @@ def cell_at(compiled: Compiled, address: int) -> Cell:
 
 def differences(compiled: Compiled, before: Store, after: Store) -> list[str]:
     """`x[2]` was 1.5 (0x18…), and is 1.75 (0x1c…): a line for each word that differs, the first few of many."""
-    changed = [i for i, (a, b) in enumerate(zip(before, after, strict=True)) if a != b]
+    addresses = changed(before, after)
     out = []
-    for address in changed[:_NAMED]:
+    for address in addresses[:_NAMED]:
         cell = cell_at(compiled, address)
         was, now = (shown(m[address], cell.kind, compiled.format) for m in (before, after))
         out.append(f"`{cell.name}` was {was}, and is {now}")
-    if len(changed) > _NAMED:
-        out.append(f"and {len(changed) - _NAMED} more words differ")
+    if len(addresses) > _NAMED:
+        out.append(f"and {len(addresses) - _NAMED} more words differ")
     return out
 
 
@@ -181,9 +182,9 @@ def check_inverse(f: Reversible | Inverse, /, *args: Any, stops: int = 3, **keyw
     """
     s = subject(f, args, keywords)
     machine = s.machine()
-    before = list(machine.memory)
+    before = copied(machine.memory.store)
     _run_or_return(s, machine, before)
-    after, steps = list(machine.memory), machine.retired
+    after, steps = copied(machine.memory.store), machine.retired
     there = f"after `{s.name}`"
     _compare(s, machine, after, there)
 
@@ -198,7 +199,7 @@ def check_inverse(f: Reversible | Inverse, /, *args: Any, stops: int = 3, **keyw
     except ProgramTrap:
         reachable = False
     if reachable:
-        again = s.machine_on(other.memory)
+        again = s.machine_on(other.memory.store)
         _run(s, again, f"`{s.name}` does not run where `{s.inverse_name}` has run")
         _compare(s, again, before, f"after `{s.inverse_name}` and then `{s.name}`")
 
@@ -246,7 +247,7 @@ def _run(s: Subject, machine: Machine, message: str, *, plainly: bool = False) -
 
 
 def _compare(s: Subject, machine: Machine, expected: Store, when: str) -> None:
-    wrong = differences(s.compiled, expected, machine.memory) + nonzero(machine.registers)
+    wrong = differences(s.compiled, expected, machine.memory.store) + nonzero(machine.registers)
     if wrong:
         s.broken("RG0901", f"{when}: " + "; ".join(wrong))
 
@@ -276,7 +277,7 @@ def assert_no_garbage(f: Reversible | Inverse, /, *args: Any, **keywords: Any) -
     """
     s = subject(f, args, keywords)
     machine = s.machine()
-    before = list(machine.memory)
+    before = copied(machine.memory.store)
     try:
         s.run(machine)
     except ProgramTrap as trap:
@@ -285,8 +286,9 @@ def assert_no_garbage(f: Reversible | Inverse, /, *args: Any, **keywords: Any) -
         raise
     report = _erasures(s, machine)
     own = {i for a in s.compiled.arguments for i in range(a.address, a.address + a.type.size)}
-    for address, (was, now) in enumerate(zip(before, machine.memory, strict=True)):
-        if was != now and address not in own:
+    for address in changed(before, machine.memory.store):
+        if address not in own:
+            was, now = before[address], machine.memory[address]
             cell = cell_at(s.compiled, address)
             values = f"was {shown(was, cell.kind, machine.format)}, and is {shown(now, cell.kind, machine.format)}"
             writer = _last_writer(s, machine, lambda at=address: machine.memory[at])  # type: ignore[misc]
