@@ -56,7 +56,7 @@ from retrograd.isa.words import Format
 
 #: words of the heap and of the stack, of which a run costs those that it uses
 HEAP, STACK = 1 << 20, 1 << 16
-#: words of the heap of a row on a GPU, which costs all of its words
+#: words of the heap on a GPU and on a simulated co-processor, where a run costs all words of memory
 ROW_HEAP = 1 << 16
 
 Pass = Callable[[Module], Module]

@@ -624,7 +624,7 @@ class _Limits:
             m.d.sync += running.eq(running & ~later)
 
     def launched(self, limit: Any) -> list[Any]:
-        """A run begins: each thread may begin so many instructions."""
+        """A run begins: each thread may begin `limit` instructions."""
         return [self.limit.eq(limit), self.fresh.eq(-1)]
 
 

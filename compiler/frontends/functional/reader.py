@@ -149,9 +149,8 @@ class Reader:
             ) if self._expressions.found(f) is forget:
                 return self._forget(node, rest, scope)
             case ast.With():
-                self.fail(
-                    "RG0729", "a `with` of another kind", node, "`with rg.forget():` takes back the run of its block."
-                )
+                hint = '`with rg.forget():` takes back the run of its block, and `@rg.functional(parts="loop")` runs loops in parts, with checkpoints between them.'
+                self.fail("RG0729", "a `with` of another kind", node, hint)
             case ast.For() | ast.While():
                 return self._loop(node, rest, scope)
             case ast.Continue():

@@ -128,6 +128,7 @@ def run_on_hardware(
     values = request.values(args, keywords)
     if loss is not None:
         request = request.with_cotangents()
+    request = request.for_whole_memory(request.compiled(values))
     compiled = request.compiled(values)
     w = compiled.format
     scales: tuple[int, ...] = (0,)
@@ -232,6 +233,7 @@ def state_entropies(
     values = [request.values(tuple(row), {}) for row in rows]
     if not values:
         return []
+    request = request.for_whole_memory(request.compiled(values[0]))
     compiled = request.compiled(values[0])
     losses = Losses()
     words = [dict(enumerate(argument_words(compiled, row, losses))) for row in values]
@@ -375,7 +377,7 @@ def run_batch_on_hardware(
     if loss is not None:
         request = request.with_cotangents()
     batch = Batch(request, args, keywords, in_axes)
-    compiled = batch.compiled()
+    compiled = batch.compiled(whole_memory=True)
     w, wanted, seed = compiled.format, [], None
     tried: list[tuple[int, ...]] = [(0,)] * batch.length
     if loss is not None:

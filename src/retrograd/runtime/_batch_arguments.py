@@ -32,7 +32,7 @@ from retrograd.compiler.language.types import (
     static,
 )
 from retrograd.compiler.language.values import FormType, Structure
-from retrograd.compiler.pipeline import ROW_HEAP, Argument
+from retrograd.compiler.pipeline import Argument
 from retrograd.isa.diagnostics import Diagnostic, InputError, nearest
 from retrograd.isa.words import Format
 from retrograd.runtime._arrays import Ragged, WordArray, as_array, is_lent_by_device, plain
@@ -385,15 +385,13 @@ class Batch:
                         refuse(message, hint, self.function, p.name)
         return found
 
-    def compiled(self) -> Compiled:
-        """The program for every element. Raises CompileError, InputError."""
-        types, own = self.types(), self.request.options or self.function.options
-        found = self.function.compiled_for(types, self.request.format, self.request.options)
-        if own.heap is None and (self.device is not None or self.request.engine == "cuda"):
-            heaps = [r.size for r in found.module.regions if r.name == "heap" and r.data is None]
-            if max(heaps, default=0) > ROW_HEAP:
-                return self.function.compiled_for(types, self.request.format, replace(own, heap=ROW_HEAP))
-        return found
+    def compiled(self, whole_memory: bool = False) -> Compiled:
+        """The program for every element. `whole_memory`: a row costs all words of memory, as it does on a GPU. Raises CompileError, InputError."""
+        types, request = self.types(), self.request
+        found = self.function.compiled_for(types, request.format, request.options)
+        if not whole_memory and self.device is None and request.engine != "cuda":
+            return found
+        return self.function.compiled_for(types, request.format, request.for_whole_memory(found).options)
 
     def words(self, compiled: Compiled) -> Loaded:
         """The words of all arguments. Raises InputError naming argument and element.

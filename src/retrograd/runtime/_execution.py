@@ -429,6 +429,16 @@ class Request:
         """The same compiled for differentiation mode: with tests where active variables are freed, so that their cotangents are dropped."""
         return replace(self, options=replace(self.options or self.function.options, cotangents=True))
 
+    def for_whole_memory(self, compiled: Compiled) -> Request:
+        """The same for a run that costs all words of memory: with `ROW_HEAP` words of heap where the user has named no number."""
+        from retrograd.compiler.pipeline import ROW_HEAP
+
+        own = self.options or self.function.options
+        heaps = [r.size for r in compiled.module.regions if r.name == "heap" and r.data is None]
+        if own.heap is not None or max(heaps, default=0) <= ROW_HEAP:
+            return self
+        return replace(self, options=replace(own, heap=ROW_HEAP))
+
     def of_code(self) -> Request:
         """The same for a worker, which runs code that is sent beside it and has no function: all that determines a run, and the engine."""
         return Request(

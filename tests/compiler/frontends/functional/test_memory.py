@@ -57,3 +57,13 @@ def test_a_row_on_a_gpu_has_a_small_heap() -> None:
         for f, engine in ((halved, "native"), (halved, "cuda"), (halved.with_options(heap=1 << 18), "cuda"))
     )
     assert small < 1 << 17 < 1 << 18 < named < 1 << 20 < large
+
+
+def test_a_run_that_costs_all_words_of_memory_has_few() -> None:
+    """As on a simulated co-processor; a heap that is named stays as it is."""
+    for f, few in ((halved, True), (halved.with_options(heap=1 << 18), False)):
+        request = request_of(f)
+        values = request.values((0.25, 3), {})
+        found = request.for_whole_memory(request.compiled(values))
+        assert (found is request) == (not few)
+        assert found.compiled(values).program.memory < (1 << 18 if few else 1 << 20)
