@@ -438,7 +438,7 @@ class _Reader:
         token = self.take("name string", "a variable")
         span = self.place()
         self.need(":")
-        kind = self.one_of(_KINDS, "a type")
+        kind = self.type()
         discarded = self.follows("discarded")
         var = self.names.get(token.text)
         if var is not None and var.kind is not kind:
@@ -456,6 +456,15 @@ class _Reader:
             raise self.expected(f"{what} ({', '.join(table)})")
         self.line.at += 1
         return table[token.text]
+
+    def type(self) -> ir.Kind:
+        """`int`, `fixed`, or `fixed[50]` with a point of its own."""
+        kind: ir.Kind = self.one_of(_KINDS, "a type")
+        if kind is not ir.Kind.FIXED or not self.follows("["):
+            return kind
+        made = ir.fixed_at(self.integer())
+        self.need("]")
+        return made
 
     def region(self) -> ir.Region:
         token = self.take("name string", "a region")
@@ -568,7 +577,7 @@ class _Reader:
             if self.follows("words"):
                 data = (data or ()) + self.series(self.word)
             elif self.follows("exact"):
-                kind, earlier = self.one_of(_KINDS, "a type"), region.exact.numbers if region.exact else ()
+                kind, earlier = self.type(), region.exact.numbers if region.exact else ()
                 region.exact = ir.Exact(kind, earlier + self.series(self.fraction))
             else:
                 fields = {}

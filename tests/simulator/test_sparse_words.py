@@ -173,7 +173,7 @@ def test_a_derivative_has_the_room_of_its_words(call: str) -> None:
         "jacobian": lambda: rg.jacobian(function, "x")(0.25, 5),
         "hessian": lambda: rg.hessian(function, ["x"])(0.25, 5),
         "advise": lambda: rg.advise(function, 0.25, 5, memory=100),
-        "batch": lambda: rg.run_batch(function, [0.25, 0.5], 5, engine="reference"),
+        "batch": lambda: rg.run_batch(function, [0.25, 0.5], [5, 5], engine="reference"),
     }
     calls[call]()
     tracemalloc.start()

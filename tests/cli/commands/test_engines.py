@@ -74,7 +74,8 @@ def test_every_engine_gives_the_same_report(cli: Cli, name: str, engine: str) ->
         code, out, err = cli("run", *RUNS[name], "--json", "--engine", engine)
         assert err == ""
         found = json.loads(out)
-        assert found.pop("engine") in ("reference", *((engine,) if engine != "native" else ("threaded", "translated")))
+        # Of compiled code, few steps to a stop are interpreted.
+        assert found.pop("engine") in ("reference", *((engine,) if engine == "threaded" else ("threaded", "translated")))
         return code, found
 
     assert report(engine) == report("reference")

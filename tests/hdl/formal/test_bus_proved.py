@@ -168,7 +168,7 @@ COPYING_FAULTS = [
     ("memory.cyc.eq(~last)", "memory.cyc.eq(0)", "announced"),
     ("memory.cyc.eq(~last)", "memory.cyc.eq(1)", "ended"),
     ("[memory.cyc.eq(0), self.busy.eq(0), self.failed.eq(1)]", "[self.busy.eq(0), self.failed.eq(1)]", "refused"),
-    ("with m.Elif(self.busy):", "with m.Elif(1):", "free"),
+    ("with m.Elif(free):", "with m.Elif(1):", "free"),
 ]
 
 
