@@ -75,7 +75,10 @@ def test_every_engine_gives_the_same_report(cli: Cli, name: str, engine: str) ->
         assert err == ""
         found = json.loads(out)
         # Of compiled code, few steps to a stop are interpreted.
-        assert found.pop("engine") in ("reference", *((engine,) if engine == "threaded" else ("threaded", "translated")))
+        assert found.pop("engine") in (
+            "reference",
+            *((engine,) if engine == "threaded" else ("threaded", "translated")),
+        )
         return code, found
 
     assert report(engine) == report("reference")
