@@ -36,7 +36,7 @@ ROOMS = (
     Room("front ends", ("compiler/frontends",), 23_600, 47),
     Room("compiler", ("compiler",), 17_550, 51),
     Room("engines", ("simulator/engines",), 15_100, 41),
-    Room("machine and energy", ("simulator",), 4_400, 13),
+    Room("machine and energy", ("simulator",), 4_420, 13),
     Room("hdl", ("hdl",), 18_250, 56),
     Room("face", ("src/retrograd",), 38_700, 98),
     Room("benchmarks", ("benchmarks",), 10_400, 32),
@@ -45,7 +45,7 @@ ROOMS = (
 )
 
 #: kind of outlier -> how many there are, to one in a hundred
-OUTLIERS = {"paths": 6, "long lines": 3611, "long files": 3}
+OUTLIERS = {"paths": 6, "long lines": 3610, "long files": 3}
 
 
 def tracked() -> list[str]:

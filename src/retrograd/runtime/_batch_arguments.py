@@ -386,7 +386,10 @@ class Batch:
         return found
 
     def compiled(self, whole_memory: bool = False) -> Compiled:
-        """The program for every element. `whole_memory`: a row costs all words of memory, as it does on a GPU. Raises CompileError, InputError."""
+        """The program for every element.
+
+        `whole_memory`: a row costs all words of memory, as it does on a GPU. Raises CompileError, InputError.
+        """
         types, request = self.types(), self.request
         found = self.function.compiled_for(types, request.format, request.options)
         if not whole_memory and self.device is None and request.engine != "cuda":

@@ -430,7 +430,7 @@ class Request:
         return replace(self, options=replace(self.options or self.function.options, cotangents=True))
 
     def for_whole_memory(self, compiled: Compiled) -> Request:
-        """The same for a run that costs all words of memory: with `ROW_HEAP` words of heap where the user has named no number."""
+        """The same for a run that costs all words of memory: with `ROW_HEAP` words of heap unless the user names some."""
         from retrograd.compiler.pipeline import ROW_HEAP
 
         own = self.options or self.function.options

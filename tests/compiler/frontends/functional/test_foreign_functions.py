@@ -1,4 +1,4 @@
-"""Functions of Python and NumPy in functional functions: those that reversible functions take, with the values of Python and NumPy."""
+"""Functions of Python and NumPy in functional functions: those of reversible functions, with their own values."""
 
 from __future__ import annotations
 

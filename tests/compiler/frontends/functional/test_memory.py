@@ -1,4 +1,4 @@
-"""The memory of a functional function: as large as it has to be without options, in each format, and a way out where it is full."""
+"""The memory of a functional function: as large as it has to be without options, and a way out where it is full."""
 
 from __future__ import annotations
 

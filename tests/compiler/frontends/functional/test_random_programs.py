@@ -309,10 +309,12 @@ OURS = {"functional": rg.functional, "fixed": rg.fixed, "sin": rg.sin, "forget":
 OPERATORS = {n: getattr(duals, n) for n in ("grad", "vjp", "jvp", "hessian")}
 THEIRS = {"functional": lambda f: f, "fixed": None, "sin": duals.sin, "forget": nullcontext} | OPERATORS
 OPERATIONS = {
-    "+": lambda x, y: x + y, "-": lambda x, y: x - y, "*": lambda x, y: x * y, "//": lambda x, y: x // y, "%": lambda x, y: x % y,
+    "+": lambda x, y: x + y, "-": lambda x, y: x - y, "*": lambda x, y: x * y,
+    "//": lambda x, y: x // y, "%": lambda x, y: x % y,
     "unary -": lambda x: -x, "sin": duals.sin,
     "<": lambda x, y: x < y, ">": lambda x, y: x > y, "==": lambda x, y: x == y,
-    "!=": lambda x, y: x != y, "<=": lambda x, y: x <= y, ">=": lambda x, y: x >= y, "and": lambda x, y: x and y, "not": lambda x: not x,
+    "!=": lambda x, y: x != y, "<=": lambda x, y: x <= y, ">=": lambda x, y: x >= y,
+    "and": lambda x, y: x and y, "not": lambda x: not x,
 }  # fmt: skip
 
 
