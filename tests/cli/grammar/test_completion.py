@@ -113,12 +113,15 @@ def test_zsh(folder: Path) -> None:
         os.environ["TERM"] = "dumb"
         os.execvp("zsh", ["zsh", "-f", "-i"])
     try:
-        os.write(terminal, b"autoload -U compinit; compinit -u -D; source ./_retrograd; unsetopt automenu; PS1='> '\n")
-        read(terminal, 3.0, "\n> ")
+        os.write(
+            terminal,
+            b"autoload -U compinit; compinit -u -D; source ./_retrograd; unsetopt automenu; echo ready$((6 * 7))\n",
+        )
+        read(terminal, {"ready42"})
         for words, there, absent in CASES:
             os.write(terminal, f"\x15{' '.join(words)}\t".encode())
-            screen = read(terminal, 2.0, "")
-            shown = set(re.findall(r"[\w.-]+", screen))
+            screen = read(terminal, there)
+            shown = words_on(screen)
             assert there <= shown, (words, screen)
             assert absent not in shown - set(words), (words, screen)
     finally:
@@ -127,12 +130,16 @@ def test_zsh(folder: Path) -> None:
         os.close(terminal)
 
 
-def read(terminal: int, seconds: float, stop: str) -> str:
-    """The text on the terminal until it is silent for half a second after some output."""
-    out, end, heard = "", time.monotonic() + seconds, False
+def words_on(screen: str) -> set[str]:
+    return set(re.findall(r"[\w.-]+", screen))
+
+
+def read(terminal: int, wanted: set[str]) -> str:
+    """The text on the terminal, until it has these words and is silent for half a second. Takes as long as it must."""
+    out, end = "", time.monotonic() + 30.0
     while time.monotonic() < end:
         if select.select([terminal], [], [], 0.5)[0]:
-            out, heard = out + os.read(terminal, 1 << 16).decode(errors="replace"), True
-        elif heard and stop in out:
+            out += os.read(terminal, 1 << 16).decode(errors="replace")
+        elif wanted <= words_on(out):
             break
     return out
