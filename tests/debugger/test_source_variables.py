@@ -289,15 +289,25 @@ def repeated(n: int, y: rg.fixed, x: rg.fixed) -> None:
         del m
 
 
-def test_a_line_of_a_procedure_may_begin_at_its_end() -> None:
-    """The inverse of y += x + f(1.0) begins with f's update."""
+@rg.reversible
+def repeated_briefly(n: int, y: rg.fixed, x: rg.fixed) -> None:
+    if n > 0:
+        y += x + shifted(x)
+        m: int = n - 1
+        repeated_briefly(m, y, x)
+        del m
+
+
+@pytest.mark.parametrize("procedure", [repeated, repeated_briefly])
+def test_a_line_of_a_procedure_may_begin_at_its_end(procedure: Any) -> None:
+    """The inverse of y += x + f(x) begins with f's update, of many instructions or of one."""
 
     @rg.reversible
     def main(n: int, y: rg.fixed, x: rg.fixed) -> None:
-        ~repeated(n, y, x)
+        ~procedure(n, y, x)
 
     program = main.program()
-    assert program.unsettled["y"] == {(program.source.files[0], repeated.fn.__code__.co_firstlineno + 3)}
+    assert program.unsettled["y"] == {(program.source.files[0], procedure.fn.__code__.co_firstlineno + 3)}
 
 
 def test_joined_updates_of_an_element_are_said_to_be() -> None:
