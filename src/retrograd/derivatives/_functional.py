@@ -62,6 +62,7 @@ from retrograd.isa.diagnostics import (
     InputError,
     RetrogradError,
     api_boundary,
+    printable,
     shorten_traceback,
 )
 from retrograd.isa.files import read_file
@@ -463,9 +464,9 @@ def shown(value: Any) -> str:
         case bool():
             return "#t" if value else "#f"
         case str():
-            return value
+            return printable(value)
         case Procedure(name):
-            return f"#[procedure {name}]"
+            return f"#[procedure {printable(name)}]"
         case Formed(form, parts):
             return f"#[{form} {' '.join(map(shown, parts))}]"
         case ():

@@ -71,6 +71,15 @@ def test_run_prints_values(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert lines[-1] == f"{document['steps']} steps forward, {document['erased_bits']} bits erased"
 
 
+def test_symbols_and_names_are_printed_without_control_characters(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "controls.vlad"
+    path.write_text("'(1 a\x01\x1bb)\n(define (f\x07g x) x)\nf\x07g\n")
+    assert main(["run", str(path)]) == 0
+    assert capsys.readouterr().out.startswith("(1 a\ufffd\ufffdb)\n#[procedure f\ufffdg]\n")
+
+
 @pytest.mark.parametrize("engine", ["reference", pytest.param("translated", marks=pytest.mark.long)])
 def test_engines_and_formats(engine: str) -> None:
     text = "(format Q16.48)\n((gradient (lambda (x) (fold + 0 (map-n (lambda (i) (* i (* x x))) 4)))) 3)"
