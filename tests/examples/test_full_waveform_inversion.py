@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from retrograd.examples import full_waveform_inversion as fwi
 
+from retrograd.presentation import faults
 from retrograd.testing import check_inverse
 
 SIZE, SHOTS = 17, 3
@@ -95,7 +96,6 @@ def test_descent(survey: fwi.Survey, seen: fwi.Reals) -> None:
 
 
 def test_pictures(survey: fwi.Survey) -> None:
-    faults = pytest.importorskip("retrograd.presentation").faults
     models = {"at the start": fwi.water(SIZE), "after 25 iterations": fwi.phantom(SIZE), "true": fwi.phantom(SIZE)}
     assert faults(fwi.draw_models(survey, models)) == []
     assert faults(fwi.draw_misfits([1.0, 0.1, 0.01, 1e-4])) == []

@@ -64,7 +64,7 @@ CONSTRUCTORS = (
     np.zeros, np.ones, np.full, np.eye, np.identity, np.arange, np.linspace, np.array,
 )  # fmt: skip
 #: functions of NumPy that make an array with the shape of another one -> those that take the shape
-_LIKE = {np.zeros_like: np.zeros, np.ones_like: np.ones, np.full_like: np.full}
+_LIKE = ((np.zeros_like, np.zeros), (np.ones_like, np.ones))
 
 
 class _Known(ast.expr):
@@ -335,6 +335,8 @@ class ExpressionReader:
         if text is None:
             return None
         template = ast.parse(text, mode="eval").body
+        if any(isinstance(n, ast.Attribute) for n in ast.walk(template)):
+            return None  # by methods of arrays that functional functions do not have
         names = sorted({n.id for n in ast.walk(template) if isinstance(n, ast.Name)} & {"x", "y", "z"})
 
         class Resolved(ast.NodeTransformer):
@@ -468,11 +470,14 @@ class ExpressionReader:
         reduction = self._reduction(found, node, scope)
         if reduction is not None:
             return reduction
-        if found in _LIKE and node.args:
+        # By identity: a value that is called may be an array, or have no hash.
+        by_shape = next((make for like, make in _LIKE if found is like), None)
+        if by_shape is not None and len(node.args) == 1 and not node.keywords:
             shape = ast.Attribute(node.args[0], "shape", ast.Load())
-            node = ast.Call(held(Constant(_LIKE[found]), node.func), [shape, *node.args[1:]], node.keywords)
-            return self._constructed(ast.fix_missing_locations(ast.copy_location(node, node.func)), scope)
-        if found in CONSTRUCTORS:
+            made = ast.Call(held(Constant(by_shape), node.func), [shape], [])
+            made.of = node  # type: ignore[attr-defined]
+            return self._constructed(ast.fix_missing_locations(ast.copy_location(made, node)), scope)
+        if any(found is make for make in CONSTRUCTORS):
             return self._constructed(node, scope)
         if node.keywords:
             self.fail(

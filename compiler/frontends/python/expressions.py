@@ -261,7 +261,7 @@ WRITTEN: dict[Callable[..., Any], str] = {
     np.floor: "fixed(floor(x))", np.ceil: "fixed(-floor(-x))", np.trunc: "fixed(select(x >= 0, floor(x), -floor(-x)))", np.rint: "fixed(round(x))",
     np.maximum: "max(x, y)", np.minimum: "min(x, y)", np.clip: "min(max(x, y), z)", np.where: "select(x, y, z)",
     np.add: "x + y", np.subtract: "x - y", np.multiply: "x * y", np.divide: "x / y", np.power: "x ** y", np.mod: "x % y", np.floor_divide: "x // y",
-    np.dot: "x @ y", np.matmul: "x @ y", np.vdot: "x @ y",
+    np.dot: "x @ y", np.matmul: "x @ y", np.vdot: "x.conj().ravel() @ y.ravel()",
     np.sqrt: "sqrt(x)", np.exp: "exp(x)", np.log: "log(x)", np.sin: "sin(x)", np.cos: "cos(x)", np.tan: "tan(x)", np.arctan: "atan(x)",
     np.arctan2: "atan2(x, y)", np.degrees: f"fixed(x) * {180 / math.pi!r}", np.radians: f"fixed(x) * {math.pi / 180!r}",
 }  # fmt: skip
@@ -299,6 +299,7 @@ ALTERNATIVES: dict[str, str] = {
     **{name: f"rg.{name}({', '.join(['{x}', '{y}'][:n])})" for n, names in _OF_LIBRARY.items() for name in names},
     **{name: f"rg.{of}({{x}})" for name, of in OF_NUMPY.items()},
     "divmod": "{x} // {y}` and `{x} % {y}", "sorted": "retrograd.library.sort", "float": "fixed({x})",
+    "vdot": "rg.sum({x} * {y})", "full_like": "np.full({x}.shape, {y})",
 }  # fmt: skip
 
 

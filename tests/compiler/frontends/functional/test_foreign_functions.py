@@ -17,7 +17,9 @@ import retrograd as rg
 #: functions of the library, which Python and NumPy have too
 OF_LIBRARY = [math.tanh, math.hypot, math.log1p, math.cbrt, np.tanh, np.arcsin, np.expm1]
 #: products of vectors
-PRODUCTS = [np.dot, np.matmul, np.vdot]
+PRODUCTS = [np.dot, np.matmul]
+#: by methods of arrays that functional functions do not have
+REFUSED = [np.vdot]
 POINTS = {
     1: [(0.75,), (0.5,), (0.25,)],
     2: [(0.75, 0.5), (1.5, 2.0), (2.5, 0.75)],
@@ -67,7 +69,9 @@ def points(f: Callable[..., Any]) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize(
-    "f", [f for f in [*WRITTEN, *OF_LIBRARY] if f not in PRODUCTS], ids=lambda f: f"{type(f).__name__}-{f.__name__}"
+    "f",
+    [f for f in [*WRITTEN, *OF_LIBRARY] if f not in [*PRODUCTS, *REFUSED]],
+    ids=lambda f: f"{type(f).__name__}-{f.__name__}",
 )
 def test_values(f: Callable[..., Any]) -> None:
     g = functional(f)
@@ -144,7 +148,7 @@ def test_arrays_of_constants() -> None:
 
     @rg.functional
     def sums(x):
-        made = np.ones_like(x) + np.full_like(x, 0.25) + np.zeros_like(x) + np.full(x.shape, 2.0) + np.arange(len(x))
+        made = np.ones_like(x) + np.zeros_like(x) + np.full(x.shape, 2.25) + np.arange(len(x))
         return np.sum(made * np.array([1.0, 2.0, 3.0])) + x @ np.eye(len(x)) @ x
 
     x = np.array([0.5, 1.0, 2.0])
@@ -166,3 +170,39 @@ def test_arrays_of_numbers_of_the_run_are_refused() -> None:
             CompileError, match=r"RG0703.*a number of the run in it, and NumPy makes arrays of constants"
         ):
             f(3)
+
+
+def test_what_differs_from_numpy_is_refused_with_a_way_out() -> None:
+    """np.vdot flattens matrices, and np.full_like makes ints of its number where the array has ints."""
+
+    @rg.functional
+    def product(a, b):
+        return np.vdot(a, b)
+
+    @rg.functional
+    def filled(n):
+        return np.full_like(n, 0.5)
+
+    a, n = np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([1, 2])
+    with pytest.raises(CompileError, match=r"RG0703.*np\.vdot[\s\S]*rg\.sum\(a \* b\)"):
+        product(a, a)
+    with pytest.raises(CompileError, match=r"RG0703.*np\.full_like[\s\S]*np\.full\(n\.shape, 0\.5\)"):
+        filled(n)
+
+    @rg.functional
+    def instead(a, b):
+        return rg.sum(a * b)
+
+    assert instead(a, a) == np.vdot(a, a)
+
+
+@pytest.mark.parametrize(
+    "value", [np.array([1.0, 2.0]), [1.0, 2.0], (1.0, 2.0), {"a": 1.0}], ids=["array", "list", "tuple", "dict"]
+)
+def test_a_value_that_is_no_function_is_called(value: Any) -> None:
+    @rg.functional
+    def called(x):
+        return value(x)
+
+    with pytest.raises(CompileError, match=r"RG0703.*called like a function"):
+        called(1.0)

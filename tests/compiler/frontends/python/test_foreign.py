@@ -72,6 +72,23 @@ def test_every_function_that_is_written_otherwise_is_among_the_expressions() -> 
     assert left_out <= {"absolute", "add", "subtract", "remainder", "vdot", "degrees", "radians"}
 
 
+def test_vdot_conjugates_and_flattens() -> None:
+    """Σ conj(aᵢ) bᵢ over all elements."""
+
+    @rg.reversible
+    def real(y: rg.fixed, a: rg.Array[rg.fixed, "n", "m"], b: rg.Array[rg.fixed, "k"]):
+        y += np.vdot(a, b)
+
+    @rg.reversible
+    def wide(y: complex, a: rg.Array[complex, "n"], b: rg.Array[complex, "n"]):
+        y += np.vdot(a, b)
+
+    a, b = np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([0.5, -1.0, 2.0, 0.25])
+    z, w = np.array([1 + 1j, 2j]), np.array([3.0, 1 - 1j])
+    assert real(0.0, a, b).y == np.vdot(a, b)
+    assert wide(0j, z, w).y == np.vdot(z, w) == 1 - 5j
+
+
 REFUSED = {
     "sum(v for v in (x, y) if v > 0)": "RG0717",
     "[v for v in n]": "RG0717",
