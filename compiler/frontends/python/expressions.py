@@ -24,7 +24,7 @@ from retrograd.compiler.frontends.python.source import InnerFunction, shortened
 from retrograd.compiler.ir.expressions import E, const, read
 from retrograd.compiler.ir.statements import Kind, Var
 from retrograd.compiler.language import complex_numbers, intrinsics
-from retrograd.compiler.language.arithmetic import COMPARISONS, element, kind_of
+from retrograd.compiler.language.arithmetic import COMPARISONS, element, kind_of, number_kind
 from retrograd.compiler.language.lognums import is_lognum
 from retrograd.compiler.language.purity import attribute, need_plain
 from retrograd.compiler.language.types import (
@@ -176,6 +176,8 @@ def attribute_value(cx: Context, node: ast.Attribute) -> Value:
             return replace(x, backward=not backward)
     own = shortened(node.value)
     how = f"write `{own}(…)`, and `~{own}(…)` for the inverse" if isinstance(x, FunctionValue) else None
+    if isinstance(x, Scalar):
+        how = f"a number has no attributes: `{own}` is the number itself"
     cx.fail("RG0702", f"{describe(x)} has no attribute `{name}`", node, how)
 
 
@@ -299,7 +301,7 @@ ALTERNATIVES: dict[str, str] = {
     **{name: f"rg.{name}({', '.join(['{x}', '{y}'][:n])})" for n, names in _OF_LIBRARY.items() for name in names},
     **{name: f"rg.{of}({{x}})" for name, of in OF_NUMPY.items()},
     "divmod": "{x} // {y}` and `{x} % {y}", "sorted": "retrograd.library.sort", "float": "fixed({x})",
-    "vdot": "rg.sum({x} * {y})", "full_like": "np.full({x}.shape, {y})",
+    "vdot": "rg.sum({x} * {y})",
 }  # fmt: skip
 
 
@@ -360,6 +362,8 @@ def foreign_call(cx: Context, callee: Any, args: Sequence[Value], node: ast.Call
         return Scalar(arithmetic.both(truths, callee is all)) if truths else Constant(callee is all)
     if callee is divmod and len(args) == 2:
         return tuple_value([cx.guarded(node, arithmetic.binary, op, *args) for op in ("//", "%")])
+    if callee in (np.full, np.full_like, np.zeros_like, np.ones_like):
+        return _filled_array(cx, callee, args, node)
     template = _template(cx, callee, len(args))
     if template is None:
         return None
@@ -367,8 +371,39 @@ def foreign_call(cx: Context, callee: Any, args: Sequence[Value], node: ast.Call
     if len(names) != len(args):
         return None
     places = node.args if len(node.args) == len(args) else [node] * len(args)
+    if callee is np.vdot:
+        for v, at in zip(args, places, strict=True):
+            if not isinstance(v, ArrayView | Lazy | Constant):
+                message = f"`{shortened(at)}` is {describe(v)}; `np.vdot` multiplies arrays"
+                cx.fail("RG0703", message, at, "write `*` for the product of numbers")
     given = {name: held(v, at) for name, v, at in zip(names, args, places, strict=True)}
     return cx.value(_filled(template, given, node))
+
+
+def _filled_array(cx: Context, callee: Any, args: Sequence[Value], node: ast.Call) -> Value | None:
+    """np.full(shape, x), np.full_like(a, x), np.zeros_like(a) and np.ones_like(a): one value in each place."""
+    if len(args) != (1 if callee in (np.zeros_like, np.ones_like) else 2):
+        return None
+    like = args[0]
+    value = args[1] if len(args) == 2 else Constant(int(callee is np.ones_like))
+    if not isinstance(value, Scalar | Constant):
+        return None
+    if callee is np.full:
+        lengths = (like.value if isinstance(like.value, tuple) else (like.value,)) if isinstance(like, Constant) else ()
+        if not lengths or any(type(n) is not int or n < 0 for n in lengths):
+            return None
+        return Lazy(lengths, lambda _: value)
+    kind = kind_of(like) if isinstance(like, ArrayView | Lazy) else None
+    if kind is None or not isinstance(like, ArrayView | Lazy):
+        return None
+    given = value.kind if isinstance(value, Scalar) else number_kind(value.value)
+    if kind.is_fixed:
+        value = cx.guarded(node, cx.arithmetic.conversion, kind, value)
+    elif len(args) == 2 and given is not kind:
+        model, number = (shortened(a) for a in node.args)
+        message = f"`np.full_like` makes {kind.value} of `{number}`, as `{model}` has {kind.value}"
+        cx.fail("RG0703", message, node, f"write `np.full({model}.shape, {number})`")
+    return Lazy(like.shape, lambda _: value)
 
 
 def _template(cx: Context, callee: Any, count: int) -> ast.expr | None:

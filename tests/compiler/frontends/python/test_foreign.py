@@ -89,6 +89,52 @@ def test_vdot_conjugates_and_flattens() -> None:
     assert wide(0j, z, w).y == np.vdot(z, w) == 1 - 5j
 
 
+def test_vdot_of_numbers_is_refused_with_a_product() -> None:
+    @rg.reversible
+    def numbers(y: rg.fixed, a: rg.fixed, x: rg.fixed):
+        y += np.vdot(a, x)
+
+    with pytest.raises(rg.CompileError, match=r"RG0703[\s\S]*`np\.vdot` multiplies arrays[\s\S]*write `\*`"):
+        numbers(0.0, 0.5, 2.0)
+
+
+def test_one_value_in_each_place() -> None:
+    """np.full, full_like, zeros_like and ones_like: with a value of the run, and with a length of the run."""
+
+    @rg.reversible
+    def alike(y: rg.Array[rg.fixed, "n"], n: rg.Array[int, "n"], x: rg.fixed, k: int):
+        y += np.full_like(y, x * 2) * np.ones_like(n) + np.zeros_like(n) + np.full_like(n, k)
+
+    @rg.reversible
+    def filled(y: rg.Array[rg.fixed, 2, 3], x: rg.fixed, k: int):
+        y += np.full(y.shape, x) @ np.full((3, 3), k) + np.full(3, x)
+
+    ns, x, k = np.array([3, 4, 5]), 0.25, 7
+    zeros = np.zeros(3)
+    expected = np.full_like(zeros, x * 2) * np.ones_like(ns) + np.zeros_like(ns) + np.full_like(ns, k)
+    assert list(alike(zeros, ns, x, k).y) == list(expected)
+    flat = np.full((2, 3), x) @ np.full((3, 3), k) + np.full(3, x)
+    assert np.array_equal(filled(np.zeros((2, 3)), x, k).y, flat)
+    _, back = rg.vjp(filled, np.zeros((2, 3)), x, k)
+    assert back({"y": np.ones((2, 3))}).x == 6 * (3 * k + 1)
+
+
+def test_full_like_keeps_the_numbers_of_its_array() -> None:
+    """Where NumPy would cut 2.5 to 2, the call is refused, and what is advised has the number."""
+
+    @rg.reversible
+    def cut(y: rg.Array[rg.fixed, 2], n: rg.Array[int, 2], x: rg.fixed):
+        y += np.full_like(n, x)
+
+    @rg.reversible
+    def kept(y: rg.Array[rg.fixed, 2], n: rg.Array[int, 2], x: rg.fixed):
+        y += np.full(n.shape, x)
+
+    with pytest.raises(rg.CompileError, match=r"RG0703[\s\S]*makes int of `x`[\s\S]*write `np\.full\(n\.shape, x\)`"):
+        cut([0.0, 0.0], [1, 2], 2.5)
+    assert list(kept([0.0, 0.0], [1, 2], 2.5).y) == [2.5, 2.5]
+
+
 REFUSED = {
     "sum(v for v in (x, y) if v > 0)": "RG0717",
     "[v for v in n]": "RG0717",
