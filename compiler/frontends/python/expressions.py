@@ -301,7 +301,7 @@ ALTERNATIVES: dict[str, str] = {
     **{name: f"rg.{name}({', '.join(['{x}', '{y}'][:n])})" for n, names in _OF_LIBRARY.items() for name in names},
     **{name: f"rg.{of}({{x}})" for name, of in OF_NUMPY.items()},
     "divmod": "{x} // {y}` and `{x} % {y}", "sorted": "retrograd.library.sort", "float": "fixed({x})",
-    "vdot": "rg.sum({x} * {y})",
+    "vdot": "rg.sum({x} * {y})", "full_like": "np.full({x}.shape, {y})",
 }  # fmt: skip
 
 
