@@ -114,6 +114,12 @@ class Diagnostic:
     #: the place within a function that is called at `span`
     within: Span | None = None
 
+    def __post_init__(self) -> None:
+        # Programs show the message and the hint by themselves, too: editors do.
+        object.__setattr__(self, "message", printable(self.message, lines=True))
+        if self.hint is not None:
+            object.__setattr__(self, "hint", printable(self.hint, lines=True))
+
     @property
     def kind(self) -> ErrorKind:
         return KINDS[self.code]
@@ -132,7 +138,7 @@ class Diagnostic:
         if self.within is not None:
             out.append(f"  in: {printable(str(self.within))}")
         out.append(f"  why: {self.kind.why}")
-        out.append(f"  fix: {printable(self.hint or self.kind.fix, lines=True)}")
+        out.append(f"  fix: {self.hint or self.kind.fix}")
         return "\n".join(out)
 
 

@@ -229,6 +229,11 @@ def test_refusals_have_no_control_characters() -> None:
         c.launch(SQUARES)
         found = c.response(c.send("evaluate", {"expression": "n\x1b[31m\u202e", "context": "watch"}))
         assert found["message"].isprintable()
+        conditions = [{"line": 3, "hitCondition": "\x1b[31m"}, {"line": 3, "condition": "n\u202e > \x1b"}]
+        found = c.request("setBreakpoints", source={"path": str(SQUARES)}, breakpoints=conditions)
+        for place in found["breakpoints"]:
+            assert not place["verified"]
+            assert place["message"].isprintable()
 
 
 @pytest.mark.long

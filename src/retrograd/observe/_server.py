@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO, Protocol
 
 from retrograd import errors as errors  # noqa: PLC0414 (registers RG1306)
-from retrograd.isa.diagnostics import Diagnostic, InputError, RetrogradError, printable
+from retrograd.isa.diagnostics import Diagnostic, InputError, RetrogradError
 from retrograd.observe._session import Session
 
 #: bytes of a message and of a line of its header
@@ -308,7 +308,7 @@ class Connection:
         else:
             text = "\n\n".join(d.render() for d in error.diagnostics)
             number = int(error.diagnostics[0].code[2:])
-            message["message"] = printable(error.diagnostics[0].message)
+            message["message"] = error.diagnostics[0].message
             # Braces would stand for variables of the message.
             format = text.replace("{", "(").replace("}", ")")
             message["body"] = {"error": {"id": number, "format": format, "showUser": True}}
