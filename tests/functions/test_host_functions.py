@@ -10,21 +10,20 @@ from typing import Any
 
 import numpy as np
 import pytest
-from retrograd.compiler.frontends.python.expressions import ALTERNATIVES, WRITTEN
+from retrograd.compiler.frontends.python.expressions import ALTERNATIVES, OF_ARRAYS, WRITTEN
 
 import retrograd as rg
 from retrograd import Array, fixed, reversible
 
 MODULES = {"": builtins, "math.": math, "np.": np}
+#: their tests are those of arrays, below and in compiler/frontends/python
+_OF_ARRAYS = {*(f.__name__ for f in OF_ARRAYS), "full_like", "norm", "std", "trace"}
 CALLS = [
     (prefix, name, 3 if "{z}" in template else 2 if "{y}" in template else 1)
     for name, template in sorted(ALTERNATIVES.items())
     for prefix, module in MODULES.items()
-    if hasattr(module, name)
-    and "{x}" in template
-    and "@" not in template
-    and name not in ("divmod", "float", "full_like", "vdot")
-]  # of arrays: their own tests are in compiler/frontends/python
+    if hasattr(module, name) and "{x}" in template and name not in {"divmod", "float", *_OF_ARRAYS}
+]
 
 
 def defined(expression: str) -> Any:
@@ -62,9 +61,18 @@ def test_the_function_or_the_expression_in_the_advice_has_its_value(prefix: str,
         assert abs(f(0.0, u, v, [0.0] * 3).y - value) < 1e-8
 
 
+@pytest.mark.parametrize("expression", ["np.std(a)", "np.linalg.norm(a)", "np.trace(np.outer(a, a))"])
+def test_the_advice_for_a_function_of_arrays_has_its_value(expression: str) -> None:
+    a = np.array([1.5, -2.0, 4.0])
+    found = re.fullmatch("write `(.*)`", advice(expression))
+    assert found is not None
+    assert defined(found[1])(0.0, 0.5, 0.25, a).y == pytest.approx(eval(expression, {"a": a, "np": np}), abs=1e-8)
+
+
 @pytest.mark.parametrize(
     ("expression", "named"),
     [
+        ("np.repeat(a, 2)[0]", "docs/language.md"),
         ("math.gamma(u)", "docs/language.md"),
         ("reversed(a)", "for … in reversed(a):"),
         ("rg.sum(zip(a, a))", "for … in zip(a, a):"),
@@ -79,7 +87,7 @@ def test_the_advice_is_of_use(expression: str, named: str) -> None:
 
 def test_the_advice_follows_from_the_functions_that_are_taken() -> None:
     """One table: each function that is taken has its advice, over its own arguments, and the advice names nothing that must be imported."""
-    for f, text in WRITTEN.items():
+    for f, text in (WRITTEN | OF_ARRAYS).items():
         if f is not np.mod:
             advised = ALTERNATIVES[f.__name__]
             assert {name for name in "xyz" if f"{{{name}}}" in advised} == {

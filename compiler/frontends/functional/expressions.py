@@ -32,7 +32,15 @@ from retrograd.compiler.frontends.functional.types import (
 )
 from retrograd.compiler.frontends.python.calls import REDUCTIONS
 from retrograd.compiler.frontends.python.captures import Captures
-from retrograd.compiler.frontends.python.expressions import ALTERNATIVES, NAMES_OF_WRITTEN, WRITTEN, held, of_math
+from retrograd.compiler.frontends.python.expressions import (
+    ALTERNATIVES,
+    NAMES_OF_WRITTEN,
+    OF_ARRAYS,
+    WRITTEN,
+    Held,
+    held,
+    of_math,
+)
 from retrograd.compiler.frontends.python.source import Errors, SourceFunction, shortened
 from retrograd.compiler.language.intrinsics import EXPRESSION, FOREIGN, Intrinsic, arity_of, library_function
 from retrograd.compiler.language.types import scalar_of
@@ -65,12 +73,6 @@ CONSTRUCTORS = (
 )  # fmt: skip
 #: functions of NumPy that make an array with the shape of another one -> those that take the shape
 _LIKE = ((np.zeros_like, np.zeros), (np.ones_like, np.ones))
-
-
-class _Known(ast.expr):
-    """A value in place of the name that gives it."""
-
-    value: Any
 
 
 class ExpressionReader:
@@ -329,23 +331,24 @@ class ExpressionReader:
     def _written(self, found: Any, node: ast.expr) -> core.Lambda | None:
         """The function that has the values of a function of Python or NumPy: see `WRITTEN`."""
         try:
-            text = WRITTEN.get(found)
+            text = WRITTEN.get(found) or OF_ARRAYS.get(found)
         except TypeError:  # an object without a hash
             return None
         if text is None:
             return None
         template = ast.parse(text, mode="eval").body
-        if any(isinstance(n, ast.Attribute) for n in ast.walk(template)):
-            return None  # by methods of arrays that functional functions do not have
+        if any(
+            getattr(n, "attr", None) in ("conj", "ravel") or getattr(n, "value", None) is ...
+            for n in ast.walk(template)
+        ):
+            return None  # by what arrays do not have in functional functions
         names = sorted({n.id for n in ast.walk(template) if isinstance(n, ast.Name)} & {"x", "y", "z"})
 
         class Resolved(ast.NodeTransformer):
             def visit_Name(self, name: ast.Name) -> ast.AST:
                 if name.id in names:
                     return name
-                known = _Known()
-                known.value = NAMES_OF_WRITTEN[name.id]
-                return known
+                return held(Constant(NAMES_OF_WRITTEN[name.id]), node)
 
         body = Resolved().visit(template)
         for part in ast.walk(body):
@@ -539,8 +542,8 @@ class ExpressionReader:
         return isinstance(node, ast.Name) and (node.id in scope or node.id in self.assigned)
 
     def found(self, node: ast.expr) -> Any:
-        if isinstance(node, _Known):
-            return node.value
+        if isinstance(node, Held):
+            return getattr(node.held, "value", None)
         if self._is_local(node, {}):
             return None
         try:

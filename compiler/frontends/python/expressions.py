@@ -219,7 +219,7 @@ def _array_attribute(cx: Context, x: ArrayView | Lazy, name: str, node: ast.Attr
         f"{describe(x)} has no attribute `{name}`",
         node,
         f"write `rg.{name}({shortened(node.value)})`, with `axis=` where there is one"
-        if name in intrinsics.INTRINSICS
+        if (found := intrinsics.INTRINSICS.get(name)) is not None and found.role == intrinsics.EXPRESSION
         else "arrays have .shape, .size, .ndim, .T, .reshape(n, m) and .ravel(); len(x) is the length",
     )
 
@@ -263,9 +263,15 @@ WRITTEN: dict[Callable[..., Any], str] = {
     np.floor: "fixed(floor(x))", np.ceil: "fixed(-floor(-x))", np.trunc: "fixed(select(x >= 0, floor(x), -floor(-x)))", np.rint: "fixed(round(x))",
     np.maximum: "max(x, y)", np.minimum: "min(x, y)", np.clip: "min(max(x, y), z)", np.where: "select(x, y, z)",
     np.add: "x + y", np.subtract: "x - y", np.multiply: "x * y", np.divide: "x / y", np.power: "x ** y", np.mod: "x % y", np.floor_divide: "x // y",
-    np.dot: "x @ y", np.matmul: "x @ y", np.vdot: "x.conj().ravel() @ y.ravel()",
+    np.round: "fixed(round(x))", np.float64: "fixed(x)", np.heaviside: "select(x > 0, 1.0, select(x < 0, 0.0, y))",
     np.sqrt: "sqrt(x)", np.exp: "exp(x)", np.log: "log(x)", np.sin: "sin(x)", np.cos: "cos(x)", np.tan: "tan(x)", np.arctan: "atan(x)",
     np.arctan2: "atan2(x, y)", np.degrees: f"fixed(x) * {180 / math.pi!r}", np.radians: f"fixed(x) * {math.pi / 180!r}",
+}  # fmt: skip
+#: the same for functions of arrays; Python's `any` and `all` are not among them
+OF_ARRAYS: dict[Callable[..., Any], str] = {
+    np.dot: "x @ y", np.matmul: "x @ y", np.vdot: "x.conj().ravel() @ y.ravel()", np.inner: "x @ y.T", np.outer: "x.ravel()[:, None] * y.ravel()",
+    np.transpose: "x.T", np.diff: "x[..., 1:] - x[..., :-1]", np.average: "mean(x)", np.var: "mean((x - mean(x)) ** 2)", np.ptp: "x.max() - x.min()",
+    np.any: "sum(x != 0) > 0", np.all: "sum(x == 0) == 0", np.count_nonzero: "sum(x != 0)",
 }  # fmt: skip
 #: name of a function of NumPy → the function of `math` with its value
 OF_NUMPY = {"arcsin": "asin", "arccos": "acos"}
@@ -297,11 +303,13 @@ def _shown(expression: str) -> str:
 
 #: name of a function of Python or NumPy → an expression to write in its place. `math.remainder` is no `np.remainder`.
 ALTERNATIVES: dict[str, str] = {
-    **{f.__name__: _shown(text) for f, text in WRITTEN.items() if f is not np.mod},
+    **{f.__name__: _shown(text) for f, text in (WRITTEN | OF_ARRAYS).items() if f is not np.mod},
     **{name: f"rg.{name}({', '.join(['{x}', '{y}'][:n])})" for n, names in _OF_LIBRARY.items() for name in names},
     **{name: f"rg.{of}({{x}})" for name, of in OF_NUMPY.items()},
     "divmod": "{x} // {y}` and `{x} % {y}", "sorted": "retrograd.library.sort", "float": "fixed({x})",
-    "vdot": "rg.sum({x} * {y})", "full_like": "np.full({x}.shape, {y})",
+    "vdot": "rg.sum({x} * {y})", "full_like": "np.full({x}.shape, {y})", "reciprocal": "1 / {x}", "outer": "{x}[:, None] * {y}", "diff": "{x}[1:] - {x}[:-1]",
+    "norm": "rg.sqrt(rg.sum({x} * {x}))",
+    "std": "rg.sqrt(rg.mean(({x} - rg.mean({x})) ** 2))", "trace": "sum({x}[i, i] for i in range(len({x})))",
 }  # fmt: skip
 
 
@@ -318,7 +326,7 @@ ALTERNATIVES: dict[str, str] = {
 COMPLEX_FUNCTIONS = "Operators and functions such as `rg.exp` take complex numbers."
 #: the names of `WRITTEN`, besides their arguments x, y, z
 NAMES_OF_WRITTEN: dict[str, Any] = {
-    "fixed": float, "abs": abs, "round": round, "min": min, "max": max,
+    "fixed": float, "abs": abs, "round": round, "min": min, "max": max, "sum": intrinsics.INTRINSICS["sum"],
     **{name: f for name, f in intrinsics.INTRINSICS.items() if f.role == intrinsics.EXPRESSION and name not in ("min", "max", "sum")},
 }  # fmt: skip
 
@@ -371,11 +379,11 @@ def foreign_call(cx: Context, callee: Any, args: Sequence[Value], node: ast.Call
     if len(names) != len(args):
         return None
     places = node.args if len(node.args) == len(args) else [node] * len(args)
-    if callee is np.vdot:
+    if callee in OF_ARRAYS and callee not in (np.dot, np.matmul):
         for v, at in zip(args, places, strict=True):
             if not isinstance(v, ArrayView | Lazy | Constant):
-                message = f"`{shortened(at)}` is {describe(v)}; `np.vdot` multiplies arrays"
-                cx.fail("RG0703", message, at, "write `*` for the product of numbers")
+                message = f"`{shortened(at)}` is {describe(v)}; `{shortened(node.func)}` takes arrays"
+                cx.fail("RG0703", message, at, "write `*` for the product of numbers" if len(args) == 2 else None)
     given = {name: held(v, at) for name, v, at in zip(names, args, places, strict=True)}
     return cx.value(_filled(template, given, node))
 
@@ -409,7 +417,7 @@ def _filled_array(cx: Context, callee: Any, args: Sequence[Value], node: ast.Cal
 def _template(cx: Context, callee: Any, count: int) -> ast.expr | None:
     """The expression that has the value of a function, over the names x, y, z."""
     try:
-        text = WRITTEN.get(callee)
+        text = WRITTEN.get(callee) or OF_ARRAYS.get(callee)
     except TypeError:  # an object without a hash
         return None
     if text is not None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ast
 import math
+import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from retrograd.compiler.frontends.python.expressions import WRITTEN
+from retrograd.compiler.frontends.python.expressions import OF_ARRAYS, WRITTEN
 from retrograd.isa.diagnostics import CompileError
 
 import retrograd as rg
@@ -18,8 +20,8 @@ import retrograd as rg
 OF_LIBRARY = [math.tanh, math.hypot, math.log1p, math.cbrt, np.tanh, np.arcsin, np.expm1]
 #: products of vectors
 PRODUCTS = [np.dot, np.matmul]
-#: by methods of arrays that functional functions do not have
-REFUSED = [np.vdot]
+#: by methods and indices of arrays that functional functions do not have: what the message says has their values
+REFUSED = [np.vdot, np.outer, np.diff]
 POINTS = {
     1: [(0.75,), (0.5,), (0.25,)],
     2: [(0.75, 0.5), (1.5, 2.0), (2.5, 0.75)],
@@ -42,7 +44,7 @@ SIGNED = (
 
 def arity(f: Callable[..., Any]) -> int:
     """How many arguments the function takes here."""
-    text = WRITTEN.get(f)
+    text = WRITTEN.get(f) or OF_ARRAYS.get(f)
     if text is None:
         return 2 if f is math.hypot else 1
     return len({n.id for n in ast.walk(ast.parse(text)) if isinstance(n, ast.Name)} & {"x", "y", "z"})
@@ -70,7 +72,7 @@ def points(f: Callable[..., Any]) -> list[tuple[Any, ...]]:
 
 @pytest.mark.parametrize(
     "f",
-    [f for f in [*WRITTEN, *OF_LIBRARY] if f not in [*PRODUCTS, *REFUSED]],
+    [*WRITTEN, *OF_LIBRARY],
     ids=lambda f: f"{type(f).__name__}-{f.__name__}",
 )
 def test_values(f: Callable[..., Any]) -> None:
@@ -79,10 +81,27 @@ def test_values(f: Callable[..., Any]) -> None:
         assert g(*p) == pytest.approx(float(f(*p)), abs=1e-8), p
 
 
-@pytest.mark.parametrize("f", [f for f in [*WRITTEN, *OF_LIBRARY] if isinstance(f, np.ufunc) and f not in PRODUCTS])
+@pytest.mark.parametrize("f", [f for f in [*WRITTEN, *OF_LIBRARY] if isinstance(f, np.ufunc)])
 def test_arrays_element_by_element(f: np.ufunc) -> None:
     arrays = [np.array(x) for x in zip(*points(f), strict=True)]
     assert functional(f)(*arrays) == pytest.approx(f(*arrays), abs=1e-8)
+
+
+@pytest.mark.parametrize("f", [f for f in OF_ARRAYS if f not in [*PRODUCTS, *REFUSED]], ids=lambda f: f.__name__)
+def test_values_of_arrays(f: Callable[..., Any]) -> None:
+    for x in (np.array([1.0, -2.0, 0.5]), np.array([[0.0, 2.0], [1.5, 0.0]]), np.zeros(2)):
+        assert functional(f)(*[x] * arity(f)) == pytest.approx(np.asarray(f(*[x] * arity(f))), abs=1e-8)
+
+
+@pytest.mark.parametrize("f", REFUSED, ids=lambda f: f.__name__)
+def test_a_function_by_methods_of_arrays_is_refused(f: Callable[..., Any], written: Any, tmp_path: Path) -> None:
+    x, y = np.array([1.0, -2.0, 0.5]), np.array([4.0, 0.25, 2.0])
+    with pytest.raises(CompileError, match=r"RG0703.*is not in the language") as refused:
+        functional(f)(*[x, y][: arity(f)])
+    found = re.fullmatch("Write `(.*)`.", str(refused.value.diagnostics[0].hint))
+    assert found is not None
+    text = f"import numpy as np\nimport retrograd as rg\n\n@rg.functional\ndef f(x, y):\n    return {found[1]}\n"
+    assert written(tmp_path / f"of_arrays_{f.__name__}.py", text).f(x, y) == pytest.approx(f(*[x, y][: arity(f)]))
 
 
 def test_products_and_choices_of_arrays() -> None:
