@@ -3,6 +3,8 @@
 | function | published gates, quantum cost | here |
 |---|---|---|
 | 4_49 | 16, 60 | 13, 41 |
+| 4_49_17 of RevLib, a shortest circuit | 12, 32 | 12, 32 |
+| hwb4_52 of RevLib, a shortest circuit | 11, 23 | 11, 23 |
 | mod5adder | 17, 77 | 15, 79 |
 | hwb7, with three lines of garbage | 35, 203 | 35, 203 |
 
@@ -61,6 +63,27 @@ t2 d c
 """
 )
 
+#: A shortest circuit of hwb4: no circuit of 10 gates has its function, and of the 264 with 11 none costs less.
+SHORTEST_HWB4 = read_real(
+    """.version 2.0
+.numvars 4
+.variables a b c d
+.begin
+t2 c a
+t2 a b
+t2 b d
+t2 d a
+t3 a b c
+t3 c d b
+t2 a d
+t2 d c
+t3 b d c
+t2 c a
+t2 b d
+.end
+"""
+)
+
 #: x = abc and y = def, lowest bits first: y := (x + y) mod 5 for x, y < 5
 MOD_5_ADDER = read_real(
     """.version 2.0
@@ -94,7 +117,8 @@ def test_4_49() -> None:
     found = count(FOUR_49.circuit())
     assert permutation(FOUR_49.circuit()) == [15, 1, 12, 3, 5, 6, 8, 7, 0, 10, 13, 9, 2, 4, 14, 11]
     assert (found.gates, found.quantum_cost) == (13, 41)
-    assert count(SHORTEST_4_49.circuit()).gates == 12
+    shortest = count(SHORTEST_4_49.circuit())
+    assert (shortest.gates, shortest.quantum_cost) == (12, 32)
     assert permutation(SHORTEST_4_49.circuit()) == permutation(FOUR_49.circuit())
     assert found.gates <= 16
     assert found.quantum_cost <= 60
@@ -153,6 +177,14 @@ def test_hidden_weighted_bit(n: int, figures: tuple[int, int, int]) -> None:
         assert circuit.run({"x": x})["x"] == rotated(x, n, x.bit_count())
     found = count(circuit)
     assert (found.gates, found.width, found.quantum_cost - 2 * found.peres) == figures
+
+
+def test_hidden_weighted_bit_of_four_lines() -> None:
+    """Without garbage, by the gates and the cost of RevLib's hwb4_52."""
+    circuit = SHORTEST_HWB4.circuit()
+    assert permutation(circuit) == [rotated(x, 4, x.bit_count()) for x in range(16)]
+    found = count(circuit)
+    assert (found.gates, found.width, found.quantum_cost) == (11, 4, 23)
 
 
 def test_rd53() -> None:
