@@ -7,12 +7,14 @@ import importlib
 import json
 import os
 import pkgutil
+import platform
 import re
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from retrograd import __version__
@@ -44,7 +46,13 @@ def test_help_of_a_command(cli: Cli, name: str) -> None:
 
 
 def test_version(cli: Cli) -> None:
-    assert cli("--version") == (OK, f"retrograd {__version__}\n", "")
+    """The first line is the version alone; a report of a fault needs the rest."""
+    code, out, err = cli("--version")
+    first, system, *found = out.splitlines()
+    assert (code, err, first) == (OK, "", f"retrograd {__version__}")
+    assert system.startswith(f"Python {platform.python_version()}, ")
+    assert f"numpy {np.__version__}, " in found[0]
+    assert f"pytest {pytest.__version__}" in found[1]
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -59,6 +61,37 @@ MODULES = {
 }
 
 
+class _Versions(argparse.Action):
+    """Prints the version on a line of its own, then those of Python, the system and the distributions beside it."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        print(f"retrograd {__version__}\n{installed()}")
+        parser.exit()
+
+
+def installed() -> str:
+    """The versions of Python, of the system, and of each distribution that the package or one of its extras needs."""
+    import platform
+    from importlib.metadata import PackageNotFoundError, requires, version
+
+    rows = [f"Python {platform.python_version()}, {platform.system()} on {platform.machine()}"]
+    names: dict[str, list[str]] = {"needs": [], "extras": []}
+    try:
+        needed = requires("retrograd") or ()
+    except PackageNotFoundError:  # sources that are not installed
+        needed = ()
+    for requirement in needed:
+        kind = "extras" if "extra ==" in requirement else "needs"
+        name = re.split(r"[^\w.-]", requirement, maxsplit=1)[0]
+        try:
+            found = f"{name} {version(name)}"
+        except PackageNotFoundError:
+            continue
+        if found not in (*names["needs"], *names["extras"]):
+            names[kind].append(found)
+    return "\n".join([*rows, *(f"{kind}: {', '.join(found)}" for kind, found in names.items() if found)])
+
+
 @cache
 def parser() -> Parser:
     """The grammar of the command line, built once a process. A command's own options are added when it is parsed."""
@@ -66,7 +99,14 @@ def parser() -> Parser:
         prog="retrograd",
         description="Programs that run backward, exactly: assemble, run and inspect reversible programs.",
     )
-    top.add_argument("--version", action="version", version=f"retrograd {__version__}")
+    top.add_argument(
+        "--version",
+        action=_Versions,
+        nargs=0,
+        dest=argparse.SUPPRESS,
+        default=argparse.SUPPRESS,
+        help="print the versions that a report of a fault needs, and exit",
+    )
     add_commands(top, "retrograd.cli.commands", COMMANDS, modules=MODULES)
     return top
 
