@@ -142,11 +142,12 @@ class Operation:
 
 @dataclass(eq=False, frozen=True)
 class Record:
-    """A tuple. `form`: see types.Tuple."""
+    """A tuple. `form`: see types.Tuple; `cls`: the class of Python of which it is an object."""
 
     items: tuple[Core, ...]
     at: Place
     form: str = ""
+    cls: type | None = None
 
 
 @dataclass(eq=False, frozen=True)

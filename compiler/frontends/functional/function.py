@@ -34,18 +34,20 @@ from retrograd.compiler.frontends.functional.types import (
     Word,
     arrays,
     combined,
+    has_named_items,
     has_names,
     named,
     record,
     type_of,
 )
 from retrograd.compiler.frontends.python.captures import Captures
-from retrograd.compiler.frontends.python.source import NOTHING, Parameter, SourceFunction, fail
+from retrograd.compiler.frontends.python.source import NOTHING, Parameter, SourceFunction, UndeclaredResult, fail
 from retrograd.compiler.frontends.specialisation import Declare, Specialisation, parameters_of
 from retrograd.compiler.ir.expressions import Address
 from retrograd.compiler.ir.statements import Kind, Procedure, Var
 from retrograd.compiler.language.intrinsics import NoForm
 from retrograd.compiler.language.types import (
+    ArrayAnnotation,
     ArrayShape,
     ScalarShape,
     ScalarType,
@@ -82,6 +84,8 @@ class FunctionalSource(SourceFunction):
     annotations: Mapping[Kind, type] = {Kind.FIXED: float, Kind.INT: int, Kind.BOOL: bool}
     #: see Inference
     exact: Numbers | None = None
+    #: form of a record among the results -> its class
+    classes: Mapping[str, type] = {}
 
     def functional_core(self, captures: Captures) -> core.Lambda:
         """The definition. Raises CompileError."""
@@ -119,6 +123,7 @@ class FunctionalSource(SourceFunction):
 
         def solved() -> Type:
             inference = Inference(Q32_32, lambda f: _defined(f, Captures()))
+            self.classes = inference.classes
             return inference.solve((inference.definition(self), (), tuple(t for t in types if t is not None)))
 
         try:
@@ -176,12 +181,30 @@ class FunctionalSource(SourceFunction):
         message = f"`{definition.name}` gives {named(found)} where {named(wanted)} is declared"
         hint = "Annotate the type of its result."
         if arrays(found):
-            if any(isinstance(t, Tuple) and has_names(t) for t in (found, *getattr(found, "items", ()))):
-                hint = 'The items of a dict are given as a tuple: `return d["w"], d["b"]`, and `-> tuple[…]`.'
-            hint += " An array is `rg.Array[fixed, ...]`. A call from Python needs no annotation of one array."
-        if isinstance(found, Array) and signature_of(self.fn).return_annotation is inspect.Signature.empty:
-            raise UndeclaredArray(Diagnostic("RG0703", message, definition.at.span, hint, definition.at.text), found)
+            hint += " An array is `rg.Array[fixed, ...]`. A call from Python needs no annotation."
+            if has_named_items(found):
+                hint = (
+                    "A call from Python takes it without annotation; elsewhere the items are given as a tuple: "
+                    '`return d["w"], d["b"]`, and `-> tuple[rg.Array[fixed, ...], …]`.'
+                )
+        if self.is_inferred and is_data(given := self._opened(found)):
+            diagnostic = Diagnostic("RG0703", message, definition.at.span, hint, definition.at.text)
+            raise UndeclaredResult(diagnostic, given, dict(inference.classes))
         inference.fail("RG0703", message, definition.at, hint)
+
+    @property
+    def is_inferred(self) -> bool:
+        """Whether the type of the result is found for the arguments of each call: no annotation of it names a type."""
+        return signature_of(self.fn).return_annotation is inspect.Signature.empty
+
+    def _opened(self, t: Type) -> Type:
+        """The type of a result with arrays whose shapes the arguments decide."""
+        match t:
+            case Tuple(items):
+                return Tuple(tuple(map(self._opened, items)), t.form)
+            case Array(ScalarType(kind)) if kind in self.annotations:
+                return OpenArray(ArrayAnnotation(self.annotations[kind], None))
+        return t
 
     def forgettable(self) -> list[str]:
         """The names of the functions whose calls can be forgotten: see `Options.forget`. Raises CompileError."""
@@ -260,14 +283,6 @@ class FunctionalSource(SourceFunction):
         return marshalling.entry(definition, types, wanted), marshalling.result(wanted)
 
 
-class UndeclaredArray(CompileError):
-    """The value of a function without annotations is an array, of the type `of`."""
-
-    def __init__(self, diagnostic: Diagnostic, of: Array) -> None:
-        super().__init__(diagnostic)
-        self.of = of
-
-
 def _given_room(t: Type, shapes: Sequence[Any]) -> Type:
     """The type of a result with the shapes of the arrays that are given for it. `shapes`: of its leaves."""
     if isinstance(t, Tuple) and any(isinstance(leaf, OpenArray) for leaf in leaves(t)):
@@ -306,9 +321,9 @@ def is_data(t: Type) -> bool:
         case Word(kind):
             return kind in _ZEROS
         case Tuple(items):
-            return not t.form and all(map(is_data, items))
+            return (not t.form or has_names(t)) and all(map(is_data, items))
         case List(item):
-            return is_data(item)
+            return is_data(item) and not has_named_items(item)
         case Data() | OpenArray():
             return True
     return False

@@ -315,6 +315,8 @@ class Inference:
         #: the derivatives, and where each is first taken
         self._derivatives: dict[Key, core.Place] = {}
         self._conversions: dict[Type, core.Lambda] = {}
+        #: form of a record -> the class of which the program makes it
+        self.classes: dict[str, type] = {}
         self.structures = Structures()
         self.derivatives = DerivativeTypes(self)
         self.arrays = ArrayTypes(self.arithmetic)
@@ -558,6 +560,9 @@ class Inference:
             case core.Operation():
                 return self._operation(e, env)
             case core.Record(items):
+                if e.cls is not None and self.classes.setdefault(e.form, e.cls) is not e.cls:
+                    hint = "Give one of them another name."
+                    self.fail("RG0703", f"two classes are called {e.form}, and have these fields", e.at, hint)
                 return constructed(tuple(self.type_of(i, env) for i in items), e.form)
             case core.Primitive(rules, args, at):
                 types = tuple(self.type_of(a, env) for a in args)

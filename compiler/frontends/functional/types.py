@@ -196,6 +196,11 @@ def has_names(t: Tuple) -> bool:
     return t.form.endswith("]")
 
 
+def has_named_items(t: Type) -> bool:
+    """Whether a type is a `record`, or a tuple with one in it."""
+    return isinstance(t, Tuple) and (has_names(t) or any(map(has_named_items, t.items)))
+
+
 def names_of(t: Tuple) -> list[str]:
     """The names of a record's items."""
     return t.form.partition("[")[2][:-1].split(", ")

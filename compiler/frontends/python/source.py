@@ -148,6 +148,17 @@ class Parameter:
         return Parameter(f"{self.name}[{i}]", self.annotation, gains=self.gains)
 
 
+class UndeclaredResult(CompileError):
+    """The value of a functional function without annotations is of the type `of`, and not one number.
+
+    `classes`: of the records in it, by their form.
+    """
+
+    def __init__(self, diagnostic: Diagnostic, of: Any, classes: Mapping[str, type]) -> None:
+        super().__init__(diagnostic)
+        self.of, self.classes = of, classes
+
+
 class SourceFunction:
     """A function whose body is compiled and never executed: `fn` is the function object of its `def`.
 

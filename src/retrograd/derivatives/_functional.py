@@ -20,24 +20,26 @@ import numpy as np
 from retrograd.assembler.lexer import decode_text
 from retrograd.compiler.compiled import Options, Precision
 from retrograd.compiler.frontends.functional import core
-from retrograd.compiler.frontends.functional.function import FunctionalSource, UndeclaredArray
+from retrograd.compiler.frontends.functional.function import FunctionalSource
 from retrograd.compiler.frontends.functional.inference import Inference, Numbers
 from retrograd.compiler.frontends.functional.marshalling import Marshalling
 from retrograd.compiler.frontends.functional.types import (
     FIXED,
     INT,
-    Array,
     Function,
     Known,
-    OpenArray,
     Tuple,
     Type,
     Word,
     forgotten,
+    has_named_items,
+    has_names,
     kinds,
+    names_of,
+    record_form,
 )
 from retrograd.compiler.frontends.python.captures import Captures
-from retrograd.compiler.frontends.python.source import Parameter, Source, SourceFunction
+from retrograd.compiler.frontends.python.source import Parameter, Source, SourceFunction, UndeclaredResult
 from retrograd.compiler.frontends.vlad.data import Datum, Items, Literal, Symbol
 from retrograd.compiler.frontends.vlad.translation import (
     ITEMS,
@@ -52,7 +54,7 @@ from retrograd.compiler.frontends.vlad.translation import (
 )
 from retrograd.compiler.frontends.vlad.translation import Path as ResultPath
 from retrograd.compiler.ir.statements import Kind
-from retrograd.compiler.language.types import ArrayAnnotation, ScalarType
+from retrograd.compiler.language.types import ArrayAnnotation
 from retrograd.compiler.language.values import Structure, Unfilled
 from retrograd.compiler.pipeline import shape_of
 from retrograd.derivatives import grad, hessian, jvp, vjp
@@ -67,7 +69,7 @@ from retrograd.isa.diagnostics import (
 )
 from retrograd.isa.files import read_file
 from retrograd.isa.words import Q32_32, Format
-from retrograd.runtime._binding import bind, fixed, types_of, uint
+from retrograd.runtime._binding import bind, fixed, parts_of, types_of, uint
 from retrograd.runtime._execution import ProgramTrap
 from retrograd.runtime._reversible import Reversible, run
 from retrograd.simulator.engines.choice import machine_for
@@ -85,8 +87,8 @@ class Functional(FunctionalSource, Reversible):
         self, fn: Callable[..., Any], format: Format | str | None = None, options: Options | None = None
     ) -> None:
         super().__init__(fn, format, options)
-        #: outline of arguments -> the function that gives an array for these
-        self._arrays: dict[Any, Functional] = {}
+        #: outline of arguments -> the function that gives the result of these, where it is not one number
+        self._inferred: dict[Any, Functional] = {}
         self._known_shapes: dict[Any, tuple[Captures, list[tuple[int, ...]]]] = {}
         backward = (
             f"As a reversible function it is `out += {self.__name__}(…)`, which (~{self.__name__})(*args, out) undoes."
@@ -95,23 +97,25 @@ class Functional(FunctionalSource, Reversible):
 
     def __call__(self, /, *args: Any, **keywords: Any) -> Any:
         try:
-            if self._arrays and (other := self._arrays.get(_outline((args, keywords)))) is not None:
+            if self._inferred and (other := self.suited(args, keywords)) is not self:
                 return other(*args, **keywords)
             found = self._request.called(args, keywords)
-        except UndeclaredArray as error:
-            return self._giving_array(error.of, _outline((args, keywords)))(*args, **keywords)
+        except UndeclaredResult as error:
+            return self.giving(error, args, keywords)(*args, **keywords)
         except RetrogradError as error:
             shorten_traceback(error)
             raise
-        return _formed(self.result_type, iter(found[self.first_result :]))
+        given = (*args, *keywords.values()) if has_named_items(self.result_type) else ()
+        return _formed(self.result_type, iter(found[self.first_result :]), {**self.classes, **_classes(given)})
 
-    def _giving_array(self, of: Array, outline: Any) -> Functional:
-        """The same function with an array as its result, for arguments of this outline."""
-        assert isinstance(of.element, ScalarType)
+    def suited(self, args: Sequence[Any], keywords: Mapping[str, Any]) -> Functional:
+        return self._inferred.get(_outline((tuple(args), dict(keywords))), self) if self._inferred else self
+
+    def giving(self, error: UndeclaredResult, args: Sequence[Any], keywords: Mapping[str, Any]) -> Functional:
         other = Functional(self.fn, self.format, self.options)
         other.read_from = self
-        other.result_type = OpenArray(ArrayAnnotation(_PARAMETERS[of.element.kind.value][0], None))
-        self._arrays[outline] = other
+        other.result_type, other.classes = error.of, error.classes
+        self._inferred[_outline((tuple(args), dict(keywords)))] = other
         return other
 
     def completed(self, values: list[Any], format: Any) -> list[Any]:
@@ -215,9 +219,25 @@ def _outline(value: Any) -> Any:
 _DTYPES: dict[Any, Any] = {int: np.int64, bool: np.bool_}
 
 
-def _formed(t: Type, words: Iterator[Any]) -> Any:
-    """A result of a type, from its words."""
-    return tuple(_formed(item, words) for item in t.items) if isinstance(t, Tuple) else next(words)
+def _classes(values: Iterable[Any]) -> dict[str, type]:
+    """The classes of the objects among arguments, by the form of their records."""
+    found: dict[str, type] = {}
+    for value in values:
+        if not isinstance(value, np.ndarray) and (inside := parts_of(value)) is not None:
+            found |= _classes(inside.values())
+            if not isinstance(value, Mapping):
+                found[record_form(type(value).__name__, inside)] = type(value)
+    return found
+
+
+def _formed(t: Type, words: Iterator[Any], classes: Mapping[str, type]) -> Any:
+    """A result of a type, from its words. `classes`: those of records, by their form."""
+    if not isinstance(t, Tuple):
+        return next(words)
+    items = [_formed(item, words, classes) for item in t.items]
+    if not has_names(t):
+        return tuple(items)
+    return classes.get(t.form, dict)(**dict(zip(names_of(t), items, strict=True)))
 
 
 @overload

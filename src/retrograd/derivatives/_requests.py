@@ -607,7 +607,8 @@ def vjp(
     Trap: an argument that f leaves alone is a result too, and its cotangent adds to the cotangent that comes back for
     it.
     """
-    return pulled(differentiable(f, scale, engine, format, precision), args, keywords)
+    request = differentiable(f, scale, engine, format, precision)
+    return request.suited(args, keywords, lambda found: pulled(found, args, keywords))
 
 
 def pulled(request: Request, args: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any, Pullback]:

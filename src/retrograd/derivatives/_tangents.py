@@ -87,7 +87,14 @@ def jvp(
     arguments only.
     """
     request = differentiable(f, scale, engine, format, precision)
-    function, backward = request.function, request.backward
+    by_name = isinstance(primals, Mapping)
+    given = tuple(primals) if isinstance(primals, Sequence) else ()
+    return request.suited(given, dict(primals) if by_name else {}, lambda found: _pushed(found, primals, tangents))
+
+
+def _pushed(request: Request, primals: Sequence[Any] | Mapping[str, Any], tangents: Any) -> tuple[Any, Any]:
+    """The values and their tangents: see `jvp`."""
+    f, function, backward = given_function(request), request.function, request.backward
     values, compiled = _compiled(request, primals)
     program = kept(compiled, ("jvp", backward), lambda: tangent_program(compiled, backward))
     initial = _words(compiled, values)
@@ -106,7 +113,7 @@ def jvp(
 
     execute_externals(request, compiled, values)
     with _derivative_traps(request, compiled, values):
-        machine, k = program.run_scaled(scales_of(scale, compiled), values, seeds, request.engine)
+        machine, k = program.run_scaled(scales_of(request.scale, compiled), values, seeds, request.engine)
     k += least
     _report_losses(compiled, flat, k, "tangent")
     out = {}

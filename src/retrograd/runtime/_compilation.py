@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 import pickle
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -28,7 +28,7 @@ from retrograd.compiler.compiled import (
     discarding_cotangents,
 )
 from retrograd.compiler.frontends.python.captures import static_key
-from retrograd.compiler.frontends.python.source import SourceFunction
+from retrograd.compiler.frontends.python.source import SourceFunction, UndeclaredResult
 from retrograd.compiler.ir.statements import Remark
 from retrograd.compiler.ir.text import as_text
 from retrograd.compiler.language import intrinsics
@@ -94,6 +94,14 @@ class Compilable(SourceFunction):
         else:
             types = types_from_annotations(self)
         return self.compiled_for(types)
+
+    def suited(self, args: Sequence[Any], keywords: Mapping[str, Any]) -> Compilable:
+        """The function that gives results of the type that they have for these arguments."""
+        return self
+
+    def giving(self, error: UndeclaredResult, args: Sequence[Any], keywords: Mapping[str, Any]) -> Compilable:
+        """The function whose results have the type that was found for these arguments; kept, see `suited`."""
+        raise error
 
     def types_of(self, values: Sequence[Any]) -> tuple[Type, ...]:
         """The types of the arguments, given in the order of the parameters. Raises InputError RG0603."""

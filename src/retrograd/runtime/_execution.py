@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, InitVar, dataclass, field, replace
 from traceback import walk_tb
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from retrograd.compiler.compiled import Compiled, Options, Precision
+from retrograd.compiler.frontends.python.source import UndeclaredResult
 from retrograd.compiler.ir.statements import Const, Var
 from retrograd.compiler.language.types import ArrayType, ScalarType
 from retrograd.compiler.language.values import (
@@ -37,6 +38,8 @@ from retrograd.simulator.stores import limit_of
 if TYPE_CHECKING:
     from retrograd.runtime._distribution import Distribution
     from retrograd.simulator.engines.machines import FinishedRun
+
+T = TypeVar("T")
 
 
 def run_with_externals(
@@ -445,6 +448,17 @@ class Request:
             cast("Compilable", None), backward=self.backward, engine=self.engine, max_steps=limit_of(self.max_steps),
             overflow=self.overflow, checks=self.checks, cycles=self.cycles, core=self.core, progress=False,
         )  # fmt: skip
+
+    def suited(self, args: tuple[Any, ...], keywords: dict[str, Any], call: Callable[[Request], T]) -> T:
+        """call(request), for the function whose results have the type that they have for these arguments."""
+        function = self.function.suited(args, keywords)
+        request = self if function is self.function else replace(self, function=function)
+        try:
+            return call(request)
+        except UndeclaredResult as error:
+            if self.backward:
+                raise
+            return call(replace(self, function=self.function.giving(error, args, keywords)))
 
     def values(self, args: tuple[Any, ...], keywords: dict[str, Any]) -> list[Any]:
         """The arguments in the order of the parameters. Raises InputError."""

@@ -12,6 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType, MethodType
 from typing import TYPE_CHECKING, Any, NoReturn, overload
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -23,7 +24,7 @@ from retrograd.compiler.frontends.janus import syntax
 from retrograd.compiler.frontends.janus.parser import read as read_source
 from retrograd.compiler.frontends.janus.procedures import Entry
 from retrograd.compiler.frontends.python.captures import Captures
-from retrograd.compiler.frontends.python.source import NOTHING, Parameter, Source, need_adjoint
+from retrograd.compiler.frontends.python.source import NOTHING, Parameter, Source, UndeclaredResult, need_adjoint
 from retrograd.compiler.frontends.specialisation import Declare, Specialisation
 from retrograd.compiler.ir.statements import Procedure
 from retrograd.compiler.language.intrinsics import Intrinsic
@@ -300,7 +301,7 @@ def run(
         function, backward=backward, engine=engine, format=format, options=options, precision=precision, max_steps=max_steps,
         overflow=overflow,
     )  # fmt: skip
-    return request.run(args, keywords)
+    return request.suited(args, keywords, lambda found: found.run(args, keywords))
 
 
 def uncomputing_level(function: Reversible, *args: Any, **keywords: Any) -> float:
@@ -342,6 +343,8 @@ class Derived(Uncopied):
     ) -> None:
         self.of = of
         self.made = made
+        #: function whose results have another type -> the same function made from it
+        self._suited: WeakKeyDictionary[Compilable, Derived] = WeakKeyDictionary()
         self.__name__ = f"{name}({of.__name__})"
         self.__doc__ = f"{self.__name__}, called with the arguments of {of.__name__}."
         self._call = call
@@ -350,10 +353,24 @@ class Derived(Uncopied):
         try:
             if not (self.uses_device or (_ON_HOST.issuperset(map(type, args)) and not keywords)):
                 return self._with_copies(args, keywords)
+            if self._suited and (other := self._suited.get(oriented(self.of)[0].suited(args, keywords))) is not None:
+                return other(*args, **keywords)
             return self._call(args, keywords)
+        except UndeclaredResult as error:
+            return self._giving(error, args, keywords)(*args, **keywords)
         except RetrogradError as error:
             shorten_traceback(error)
             raise
+
+    def _giving(self, error: UndeclaredResult, args: tuple[Any, ...], keywords: dict[str, Any]) -> Derived:
+        """The same function made from the one whose results have the type that was found for these arguments."""
+        make, (of, *others), settings = self.made
+        if of is not self.of or isinstance(of, Inverse):
+            raise error
+        function = of.giving(error, args, keywords)
+        made: Derived = make(function, *others, **settings)
+        self._suited[function] = made
+        return made
 
     def _with_copies(self, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         """Call it with copies of arrays that lie on a device; the arrays of its result are copied there."""
