@@ -24,9 +24,11 @@ from retrograd.compiler.frontends.functional.control_flow import (
 from retrograd.compiler.frontends.functional.core import computed, on_numbers
 from retrograd.compiler.frontends.functional.types import (
     AT_ONE_POINT,
+    NO_DEFAULT,
     Type,
     fields_of,
     is_unsigned,
+    record_fields,
     record_form,
     type_of,
 )
@@ -299,6 +301,11 @@ class ExpressionReader:
             return core.Operator(self._operators[_identity(found)], self.at(node))
         if hasattr(found, "functional_core"):
             return core.Global(found, self.at(node))
+        if (fields := record_fields(found)) is not None:
+            form = record_form(found.__name__, fields)
+            return self._as_function(
+                found.__name__, len(fields), lambda args: core.Record(args, self.at(node), form, found), node
+            )
         if isinstance(found, type) and fields_of(found) is not None:
             return self._as_function(
                 found.__name__, len(fields_of(found) or ()), lambda args: core.Build(found, args, self.at(node)), node
@@ -482,6 +489,8 @@ class ExpressionReader:
             return self._constructed(ast.fix_missing_locations(ast.copy_location(made, node)), scope)
         if any(found is make for make in CONSTRUCTORS):
             return self._constructed(node, scope)
+        if (fields := record_fields(found)) is not None:
+            return self._object(found, fields, node, scope)
         if node.keywords:
             self.fail(
                 "RG0729",
@@ -530,6 +539,25 @@ class ExpressionReader:
                 for a, t in zip(args, wanted, strict=True)
             )
         return core.Apply(function, args, self.at(node))
+
+    def _object(self, cls: type, fields: Mapping[str, Any], node: ast.Call, scope: Scope) -> core.Core:
+        """An object of a class with arrays, made by its constructor."""
+        names = list(fields)
+        positional = self._items(node.args, scope)
+        given = dict(zip(names, positional, strict=False))
+        if len(positional) > len(names):
+            message = f"`{cls.__name__}` has {len(names)} fields, and is given {len(positional)}"
+            self.fail("RG0715", message, node)
+        for k in node.keywords:
+            if k.arg is None or k.arg not in fields or k.arg in given:
+                hint = f"Its fields are {', '.join(names)}."
+                self.fail("RG0715", f"`{cls.__name__}` has no field `{k.arg}` left", k.value, hint)
+            given[k.arg] = self.expression(k.value, scope)
+        for name in names:
+            if name not in given and fields[name] is NO_DEFAULT:
+                self.fail("RG0715", f"the field `{name}` of `{cls.__name__}` has no value", node)
+        items = tuple(given[n] if n in given else self._global(fields[n], node.func) for n in names)
+        return core.Record(items, self.at(node), record_form(cls.__name__, names), cls)
 
     def known(self, node: ast.expr, scope: Scope) -> Any:
         """The value of an expression from around the function; None for a name of the function."""

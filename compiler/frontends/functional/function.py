@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
-from typing import Any, NoReturn
+from types import UnionType
+from typing import Any, NoReturn, Union, get_origin
 
 from retrograd.compiler.deep_recursion import with_deep_stack
 from retrograd.compiler.frontends.builder import ModuleBuilder
@@ -36,6 +38,7 @@ from retrograd.compiler.frontends.functional.types import (
     combined,
     has_named_items,
     has_names,
+    leaves_type_open,
     named,
     record,
     type_of,
@@ -96,6 +99,7 @@ class FunctionalSource(SourceFunction):
         """The parameters as written; the annotation of a tuple, list or data class is an Encoding."""
         # Not `super().parameters`, which would be kept under the name of all parameters.
         found: tuple[Parameter, ...] = SourceFunction.parameters.func(self)  # type: ignore[attr-defined]
+        found = tuple(replace(p, annotation=NOTHING) if leaves_type_open(p.annotation) else p for p in found)
         types = map(_annotated, found)
         return tuple(
             p if t is None or not is_structured(t) else Parameter(p.name, Encoding(t), p.default)
@@ -114,9 +118,9 @@ class FunctionalSource(SourceFunction):
     @cached_property
     def result_type(self) -> Type:
         """The type of the result: as annotated, or as inferred from the annotations of all parameters, or one fixed number."""
-        written = signature_of(self.fn).return_annotation
-        if written is not inspect.Signature.empty:
-            return type_of(self.annotation_of("return", written), None, "the result", open_arrays=True)
+        written = self._declared_result
+        if written is not NOTHING:
+            return type_of(written, None, "the result", open_arrays=True)
         types = [_annotated(p) for p in self.given]
         if any(t is None for t in types):
             return FIXED
@@ -195,7 +199,14 @@ class FunctionalSource(SourceFunction):
     @property
     def is_inferred(self) -> bool:
         """Whether the type of the result is found for the arguments of each call: no annotation of it names a type."""
-        return signature_of(self.fn).return_annotation is inspect.Signature.empty
+        return self._declared_result is NOTHING
+
+    @cached_property
+    def _declared_result(self) -> Any:
+        """The annotation of the result; NOTHING without one, or where it names a form only."""
+        written = signature_of(self.fn).return_annotation
+        found = NOTHING if written is inspect.Signature.empty else self.annotation_of("return", written)
+        return NOTHING if leaves_type_open(found) else found
 
     def _opened(self, t: Type) -> Type:
         """The type of a result with arrays whose shapes the arguments decide."""
@@ -304,9 +315,11 @@ def _defined(function: Any, captures: Captures) -> core.Lambda:
 
 
 def _annotated(p: Parameter) -> Type | None:
-    """The type of a parameter, if its annotation names one."""
+    """The type of a parameter, if its annotation names one. Raises CompileError for a union that names none."""
     if p.annotation is NOTHING:
         return None
+    if get_origin(p.annotation) in (Union, UnionType):
+        return type_of(p.annotation, None, p.name)
     if isinstance(p.annotation, Encoding):
         return p.annotation.type
     try:

@@ -51,7 +51,10 @@ from retrograd.compiler.frontends.functional.types import (
     join,
     named,
     names_of,
+    of_arrays,
     parts,
+    record_fields,
+    record_form,
 )
 from retrograd.compiler.ir.expressions import read
 from retrograd.compiler.ir.statements import Kind, Var
@@ -632,7 +635,10 @@ class Inference:
         try:
             return join(x, y)
         except Mismatch as error:
-            self.fail("RG0703", f"this is {error}, {where}", at)
+            hint = None
+            if isinstance(x, List | Tuple) and isinstance(y, List | Tuple) and arrays(x) != arrays(y):
+                hint = "A list of arrays has a known length: it is made of a tuple or a list of arrays."
+            self.fail("RG0703", f"this is {error}, {where}", at, hint)
 
     def _operation(self, e: core.Operation, env: Types) -> Type:
         types = [self.type_of(a, env) for a in e.args]
@@ -683,9 +689,14 @@ class Inference:
 
     def _build(self, e: core.Build, env: Types) -> Type:
         types = [self.type_of(a, env) for a in e.args]
+        if e.cls is None and NOTHING in types[-1:]:
+            return NOTHING
+        if e.cls is None and (whole := of_arrays(types)) is not None:
+            return whole
         held = next((t for t in types if arrays(t)), None)
         if held is not None:
-            self.fail("RG0703", f"{named(held)} in a list or a data class", e.at, "Put arrays into a tuple.")
+            hint = "Arrays stand in tuples, in lists made of tuples, in dicts, and in classes that declare them."
+            self.fail("RG0703", f"{named(held)} in a list or a data class", e.at, hint)
         if e.cls is not None:
             for t, wanted in zip(types, field_types(e.cls), strict=True):
                 if not fits(t, wanted):
@@ -694,8 +705,6 @@ class Inference:
         if not types:
             return List(NOTHING)
         *items, tail = types
-        if isinstance(tail, Nothing):
-            return tail
         if not isinstance(tail, List):
             self.fail("RG0703", f"a list goes on with {named(tail)}", e.at, "In `[first, *rest]`, `rest` is a list.")
         found = tail.item
@@ -724,7 +733,7 @@ class Inference:
         t = self.type_of(e.subject, env)
         if isinstance(t, Nothing):
             return t
-        if isinstance(t, Tuple) and t.form in ("", CURSOR):
+        if isinstance(t, Tuple) and (t.form in ("", CURSOR) or has_names(t)):
             return self.type_of(self.sequence(e, t), env)
         out: Type = NOTHING
         left: set[type] = set(t.classes) if isinstance(t, Data) else {list, type(None)}
@@ -760,12 +769,26 @@ class Inference:
 
     def sequence(self, e: core.Match, t: Tuple) -> core.Core:
         """`match` of a tuple by its first item and the rest. Raises CompileError."""
+        if has_names(t):
+            return self._object(e, t)
         if any(case.cls not in (list, type(None)) for case in e.cases):
             self.fail("RG0703", f"a pattern of another type than {named(t)}", e.at)
         found = taken_apart(e, t)
         if found is None:
             self.fail("RG0703", f"no case for {named(t)}", e.at, "Add the case, or `case _:`.")
         return found
+
+    def _object(self, e: core.Match, t: Tuple) -> core.Core:
+        """`match` of an object with arrays, whose class is known. Raises CompileError."""
+        for case in e.cases:
+            if record_form(case.cls.__name__, record_fields(case.cls) or ()) == t.form:
+                whole, made = core.Binding("object", e.at), case.body
+                for k, binding in reversed(list(enumerate(case.fields))):
+                    made = core.Let(binding, core.Item(core.Ref(whole, e.at), k, e.at), made, e.at)
+                return core.Let(whole, e.subject, made, e.at)
+        if e.orelse is None:
+            self.fail("RG0703", f"no case for {named(t)}", e.at, "Add the case, or `case _:`.")
+        return e.orelse
 
     def _field(self, e: core.Field, t: Type, env: Types) -> Type:
         if isinstance(t, Array):

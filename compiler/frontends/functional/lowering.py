@@ -145,6 +145,10 @@ class Lowering:
                 return self.as_type(value, env, wanted)
             case core.Field(value):
                 return self._field(e, value, env)
+            case core.Build(None, args) if isinstance(t := self._type_of(e, env), Tuple):
+                # A list of arrays: the empty list at its end has no place.
+                found = [self.value(a, env) for a in args]
+                return combined(t, [v for v in found if not isinstance(v.type, List) or v is not found[-1]])
             case core.Build() | core.Match() | core.Total() | core.Forget():
                 t = self._type_of(e, env)
                 return self.body.new(t, lambda targets: self.into(e, env, targets, t))
@@ -381,7 +385,7 @@ class Lowering:
                     self._match_list(e, cell.words[0], cell.type, env, targets, t)
                 else:
                     self._match_data(e, cell, env, targets, t)
-            case core.Build():
+            case core.Build() if not isinstance(t, Tuple):
                 self._build(e, env, targets, t)
             case core.Apply(f, args, at):
                 function, given = self.value(f, env), [self.value(a, env) for a in args]

@@ -26,6 +26,7 @@ from retrograd.compiler.frontends.functional.expressions import BINARY, Expressi
 from retrograd.compiler.frontends.functional.types import (
     fields_of,
     is_unsigned,
+    record_fields,
 )
 from retrograd.compiler.frontends.python.captures import Captures
 from retrograd.compiler.frontends.python.source import SourceFunction, shortened
@@ -332,7 +333,7 @@ class Reader:
                 self._pattern(ast.copy_location(ast.MatchSequence(others), pattern), tail, tests, scope, fields)
             case ast.MatchClass(cls=cls, patterns=positional, kwd_attrs=names, kwd_patterns=named):
                 found = self.function.found(cls)
-                declared = fields_of(found) if isinstance(found, type) else None
+                declared = record_fields(found) or (fields_of(found) if isinstance(found, type) else None)
                 if declared is None:
                     self.fail("RG0703", f"`{shortened(cls)}` is no data class", cls, "Declare it with `@rg.data`.")
                 if len(positional) > len(declared):

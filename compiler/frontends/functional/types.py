@@ -9,19 +9,21 @@ Source: the sets are those of Brandon et al., Better Defunctionalization through
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import types
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Union, get_args, get_origin
 
+import numpy as np
 from retrograd.compiler.frontends.constants import annotations_of
 from retrograd.compiler.frontends.functional import core
 from retrograd.compiler.ir.expressions import Address, E, choose, const
 from retrograd.compiler.ir.statements import Kind, Var
 from retrograd.compiler.language.arithmetic import Arithmetic
-from retrograd.compiler.language.types import ArrayAnnotation, ScalarType, StructType, row_major, scalar_of
+from retrograd.compiler.language.types import ArrayAnnotation, ScalarType, StructType, is_struct, row_major, scalar_of
 from retrograd.compiler.language.values import ArrayView, Constant, Scalar
 from retrograd.isa.diagnostics import CompileError, Diagnostic
 
@@ -275,6 +277,17 @@ def constructed(items: tuple[Type, ...], form: str) -> Type:
         return made
 
 
+def of_arrays(types: Sequence[Type]) -> Tuple | None:
+    """The type of a list with arrays in it, which is a tuple: its length is known. None for another list.
+
+    `types`: of its first items, and of the rest.
+    """
+    *items, tail = types or (NOTHING,)
+    if isinstance(tail, Tuple) and not tail.form:
+        return Tuple((*items, *tail.items))
+    return Tuple(tuple(items)) if isinstance(tail, List) and tail.item == NOTHING and any(map(arrays, items)) else None
+
+
 def at_numbers(t: Type, f: Callable[[tuple[int, ...], Exact], Type], path: tuple[int, ...] = ()) -> Type:
     """The type with f(place, type) in place of the type of each known number."""
 
@@ -447,8 +460,12 @@ def extent_of(t: Array) -> int:
 #
 # A value lies in a cell of the heap: the number of its class, then its fields. Annotations are evaluated when they are needed, so
 # they may name classes that are defined later.
+#
+# An object of a class with an array among its fields is a `record`: a tuple whose items have names. So are objects of
+# `dataclasses.dataclass` and NamedTuple. A record is of one class, and no list and no cell holds it.
 
 _MARK = "__retrograd_data__"
+NO_DEFAULT = object()
 
 
 def data(cls: type) -> type:
@@ -473,18 +490,21 @@ def data(cls: type) -> type:
     setattr(cls, _MARK, (names, *around))
     setattr(cls, "__match_args__", names)  # noqa: B010
 
-    def __init__(self: Any, *args: Any) -> None:
-        if len(args) != len(names):
+    def __init__(self: Any, *args: Any, **keywords: Any) -> None:
+        given = dict(zip(names, args, strict=False))
+        if len(args) + len(keywords) != len(names) or {*given, *keywords} != {*names}:
             raise TypeError(f"{cls.__name__} has the fields {', '.join(names)}")
-        for name, value in zip(names, args, strict=True):
-            setattr(self, name, value)
+        for name in names:
+            setattr(self, name, given[name] if name in given else keywords[name])
 
     def __repr__(self: Any) -> str:
         return f"{cls.__name__}({', '.join(repr(getattr(self, name)) for name in names)})"
 
     def __eq__(self: Any, other: object) -> bool:
-        return type(other) is cls and all(getattr(self, n) == getattr(other, n) for n in names)
+        return type(other) is cls and all(_are_equal(getattr(self, n), getattr(other, n)) for n in names)
 
+    # Arguments from Python are taken apart by it.
+    setattr(cls, "__retrograd_record__", lambda: record_fields(cls))  # noqa: B010
     setattr(cls, "__init__", __init__)  # noqa: B010
     setattr(cls, "__repr__", __repr__)  # noqa: B010
     setattr(cls, "__eq__", __eq__)  # noqa: B010
@@ -492,10 +512,59 @@ def data(cls: type) -> type:
     return cls
 
 
+def _are_equal(x: Any, y: Any) -> bool:
+    """Whether two fields are equal: arrays are, if all of their elements are."""
+    return np.array_equal(x, y) if isinstance(x, np.ndarray) or isinstance(y, np.ndarray) else bool(x == y)
+
+
 def fields_of(cls: type) -> dict[str, Any] | None:
     """Name -> annotation of each field, as written; None for a class that is no data class."""
     marked = cls.__dict__.get(_MARK)
     return None if marked is None else {n: annotations_of(cls)[n] for n in marked[0]}
+
+
+def record_fields(cls: Any) -> dict[str, Any] | None:
+    """Name -> default, or NO_DEFAULT, of the fields of a class whose objects are records; None for another class."""
+    if not isinstance(cls, type):
+        return None
+    if (declared := fields_of(cls)) is not None:
+        return dict.fromkeys(declared, NO_DEFAULT) if any(_holds_arrays(a, cls) for a in declared.values()) else None
+    if issubclass(cls, tuple) and hasattr(cls, "_fields"):
+        return {n: cls._field_defaults.get(n, NO_DEFAULT) for n in cls._fields}
+    if dataclasses.is_dataclass(cls) and all(f.init for f in dataclasses.fields(cls)):
+        return {f.name: NO_DEFAULT if f.default is dataclasses.MISSING else f.default for f in dataclasses.fields(cls)}
+    return None
+
+
+def _holds_arrays(annotation: Any, cls: type) -> bool:
+    """Whether a field of a data class is an array, or has one in it."""
+    try:
+        return leaves_type_open(_evaluated(annotation, cls), (cls,))
+    except (TypeError, NameError, SyntaxError, AttributeError):
+        return False
+
+
+def leaves_type_open(annotation: Any, around: tuple[type, ...] = ()) -> bool:
+    """Whether an annotation names a form only, so that the value decides the type.
+
+    Such are an array of NumPy or JAX, a dict, a class with arrays, and a list or a tuple of these.
+    `around`: the classes in which the annotation stands, where an array of the language counts, too.
+    """
+    origin, args = get_origin(annotation), get_args(annotation)
+    if any(annotation is t for t in (Any, dict, list, tuple, np.ndarray)) or origin in (dict, Mapping, np.ndarray):
+        return True
+    if (getattr(annotation, "__module__", ""), getattr(annotation, "__qualname__", "")) == ("jax", "Array"):
+        return True
+    if origin in (list, tuple):
+        return any(leaves_type_open(a, around) for a in args)
+    if isinstance(annotation, ArrayAnnotation):
+        return bool(around)
+    if annotation in around or not isinstance(annotation, type):
+        return False
+    declared = fields_of(annotation)
+    if declared is None:
+        return record_fields(annotation) is not None and not is_struct(annotation)
+    return any(leaves_type_open(_evaluated(a, annotation), (*around, annotation)) for a in declared.values())
 
 
 def field_types(cls: type) -> tuple[Type, ...]:
@@ -526,13 +595,18 @@ def type_of(annotation: Any, cls: type | None = None, name: str = "", open_array
         raise CompileError(Diagnostic("RG0722", f"{where}: {error}", hint=hint)) from None
 
 
-def _type(annotation: Any, cls: type | None, open_arrays: bool = False) -> Type:
+def _evaluated(annotation: Any, cls: type | None) -> Any:
     # Text in a module with `from __future__ import annotations` is text twice.
     while isinstance(annotation, str):
         names, around = ({}, {}) if cls is None else cls.__dict__[_MARK][1:]
         own = {} if cls is None else {cls.__name__: cls}
         # The annotation is the user's own Python, written as text because it names a class that is defined later.
         annotation = eval(annotation, names, {**own, **around})
+    return annotation
+
+
+def _type(annotation: Any, cls: type | None, open_arrays: bool = False) -> Type:
+    annotation = _evaluated(annotation, cls)
     scalar = scalar_of(annotation)
     if scalar is not None and scalar.kind.is_fixed and scalar.kind is not Kind.FIXED:
         raise _Pointed(f"functional functions have no {scalar}; their numbers have the point of the format")
@@ -555,9 +629,11 @@ def _type(annotation: Any, cls: type | None, open_arrays: bool = False) -> Type:
         if all(isinstance(p, Data) for p in parts):
             return Data(frozenset(c for p in parts if isinstance(p, Data) for c in p.classes))
     if isinstance(annotation, type) and fields_of(annotation) is not None:
+        if cls is not annotation and record_fields(annotation) is not None:
+            raise TypeError(f"`{annotation.__name__}` has arrays, and stands in no list and in no sum of data classes")
         return Data(frozenset((annotation,)))
     if isinstance(annotation, ArrayAnnotation):
-        raise TypeError("an array stands in no data class; a dict, a tuple or a `dataclasses.dataclass` may hold it")
+        raise TypeError("an array stands in no list, and in no sum of data classes")
     raise TypeError(f"{annotation!r:.60} is no type of the functional language")
 
 

@@ -293,6 +293,9 @@ def parts_of(value: Any) -> dict[str, Any] | None:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = dataclasses.fields(value)
         return {f.name: getattr(value, f.name) for f in fields} if all(f.init for f in fields) else None
+    if (record_fields := getattr(type(value), "__retrograd_record__", None)) is not None:
+        names = record_fields()
+        return None if names is None else {name: getattr(value, name) for name in names}
     if isinstance(value, list | tuple):
         names = getattr(value, "_fields", None) or [item_name(i) for i in range(len(value))]
         return dict(zip(names, value, strict=True))
@@ -675,7 +678,7 @@ def _type_of_value(value: Any, where: str, refuse: Callable[[str, str | None], N
     struct = struct_of(type(value))
     if struct is not None:
         return struct
-    if hasattr(type(value), "__retrograd_data__"):
+    if hasattr(type(value), "__retrograd_data__") and not is_tree(value):
         refuse(
             f"{where} is given {described(value)}",
             f"Annotate it: `{where.partition('` of ')[0].strip('`')}: {type(value).__name__}`, or a union of classes.",
