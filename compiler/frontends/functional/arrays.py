@@ -307,6 +307,19 @@ class Captured:
         return found
 
 
+@dataclass(eq=False, frozen=True)
+class Zeros:
+    """An array of zeros."""
+
+    of: Array
+
+    def type(self, inference: Any, types: tuple[Type, ...], at: Place) -> Type:
+        return self.of
+
+    def value(self, lowering: Any, values: Sequence[Value], at: Place) -> Value:
+        return Value(self.of, (), (lowering.body.array(self.of, "zeros").address,))
+
+
 class ArrayTypes:
     """The types of array expressions in one program."""
 

@@ -10,7 +10,7 @@ from typing import Any, NoReturn, Protocol
 
 from retrograd.compiler.frontends.constants import Constants
 from retrograd.compiler.frontends.functional import core
-from retrograd.compiler.frontends.functional.arrays import ArrayTypes, attribute, type_in_memory
+from retrograd.compiler.frontends.functional.arrays import ArrayTypes, Zeros, attribute, type_in_memory
 from retrograd.compiler.frontends.functional.control_flow import CURSOR, taken_apart
 from retrograd.compiler.frontends.functional.core import fail, operated, scalar_operation, with_literals
 from retrograd.compiler.frontends.functional.types import (
@@ -112,10 +112,7 @@ class DerivativeTypes:
         if isinstance(value, Nothing):
             return NOTHING
         held = next((t for t in (*args, value) if arrays(t)), None)
-        if held is not None and code.mode == "jvp":
-            hint = "`vjp(f)(x, direction)` takes arrays; from Python, `rg.jvp(f)` does, too."
-            self._inference.fail("RG0715", f"a `jvp` with {named(held)}", at, hint)
-        if held is not None and has_cells(args):
+        if held is not None and has_cells((*args, value) if code.mode == "jvp" else args):
             hint = "Take the derivative by each of them: `grad(lambda x: f(x, items))(x)`."
             self._inference.fail("RG0715", f"a derivative by {named(held)} beside a list or a data class", at, hint)
         if code.mode == "jvp" and has_cells((value, *args)):
@@ -137,7 +134,7 @@ class DerivativeTypes:
             message = f"`{code.mode}` of a function that {of} takes a direction of that form, not {named(args[1])}"
             self._inference.fail("RG0703", message, at)
         if code.mode == "jvp":
-            return forms[1]
+            return forms[1] if held is None else self._inference.result(self.forward_key(f, value, args))
         self.structural("dot", (value, direction), at)
         self._copies(given, at)
         return forms[0]
@@ -196,6 +193,8 @@ class DerivativeTypes:
         items = shape.items if isinstance(shape, Tuple) else (shape,)
         if any(t != FIXED for t in items):
             hint = "`grad` of `grad` gives second derivatives by other values."
+            if arrays(shape):
+                hint = "`vjp(grad(f))(x, v)` is its product with v, and from Python `rg.hessian(f)` takes arrays."
             self._inference.fail("RG0715", "`hessian(f)` is taken at one number, or at one tuple of numbers", at, hint)
         code = self._second.get(shape)
         if code is None:
@@ -226,7 +225,9 @@ class DerivativeTypes:
 
 def _zero(t: Type, at: core.Place) -> core.Core:
     """Zeros of the form of a type."""
-    return core.Record(tuple(_zero(i, at) for i in t.items), at) if isinstance(t, Tuple) else core.Number(0.0, at)
+    if isinstance(t, Tuple):
+        return core.Record(tuple(_zero(i, at) for i in t.items), at, t.form)
+    return core.Primitive(Zeros(t), (), at) if isinstance(t, Array) else core.Number(0.0, at)
 
 
 # -----------------------------------------------------------------------------

@@ -38,6 +38,7 @@ from retrograd.compiler.frontends.functional.types import (
     Type,
     Value,
     Word,
+    arrays,
     arrays_in,
     combined,
     extent_of,
@@ -664,7 +665,7 @@ class Calls:
         types = tuple(a.type for a in args)
         if code.mode == "jvp":
             value = self._inference.apply(f.type, types[:-1], at)
-            if not has_cells((value, *types)):
+            if not has_cells((value, *types)) and not any(map(arrays, (value, *types))):
                 return self._tangent(f, args[0], args[1], value, at)
             key = self._inference.derivatives.forward_key(f.type, value, types)
             return self.call(Closure(key[0]), (), [f, *args], at)

@@ -317,3 +317,72 @@ def test_a_list_of_arrays_of_unknown_length_is_refused():
 
     with pytest.raises(rg.CompileError, match=r"RG0703[\s\S]*A list of arrays has a known length"):
         powers(W, 3)
+
+
+# ---------------------------------------------------------------------- directions
+
+
+@rg.functional
+def hidden(p, x):
+    return rg.tanh(x @ p["w"] + p["b"]), {"s": rg.sum(p["w"] * p["w"])}
+
+
+@rg.functional
+def pushed(p, x, direction):
+    return rg.jvp(lambda q: hidden(q, x))(p, direction)
+
+
+def test_a_direction_has_the_form_of_the_argument():
+    p = {"w": W, "b": Y}
+    direction = {"w": np.array([1.0, -2.0]), "b": np.array([0.5, 0.0, -1.0])}
+    along, sums = pushed(p, X, direction)
+    given, wanted = rg.jvp(hidden, (p, X), {"p": direction})
+    h = np.tanh(X @ W + Y)
+    assert close(along, (1 - h**2) * (X @ direction["w"] + direction["b"]))
+    assert close(sums["s"], 2 * W @ direction["w"])
+    assert close(wanted.out_0, along)
+    assert close(given.out_0, h)
+
+
+@rg.functional
+def stretched(t, x, v):
+    return rg.jvp(lambda s: rg.sin(s * x))(t, v)
+
+
+@rg.functional
+def curved(w, x, v):
+    return rg.vjp(rg.grad(lambda u: rg.sum(rg.tanh(x @ u))))(w, v)
+
+
+@rg.functional
+def curved_forward(w, x, v):
+    return rg.jvp(rg.grad(lambda u: rg.sum(rg.tanh(x @ u))))(w, v)
+
+
+def test_directions_of_numbers_of_gradients_and_derivatives_of_them():
+    v = np.array([1.0, -2.0])
+    assert close(stretched(0.5, W, 2.0), 2.0 * W * np.cos(0.5 * W))
+    assert close(rg.jacobian(stretched, "t")(0.5, W, 2.0), -2.0 * W**2 * np.sin(0.5 * W))
+    h = np.tanh(X @ W)
+    product = X.T @ (-2 * h * (1 - h**2) * (X @ v))
+    assert close(curved(W, X, v), product)
+    assert close(curved_forward(W, X, v), product)
+
+
+@rg.functional
+def second(w, x):
+    return rg.sum(rg.hessian(lambda u: rg.sum(u * u))(w))
+
+
+@rg.functional
+def beside(w, x):
+    return rg.jvp(lambda u: (u * 2.0, [1.0, 2.0]))(w, x)[0]
+
+
+def test_directions_that_do_not_fit_are_refused_with_a_way_out():
+    with pytest.raises(rg.CompileError, match=r"RG0703[\s\S]*a direction of that form, not an Array\[fixed, 3\]"):
+        stretched(W, 1.0, Y)
+    with pytest.raises(rg.CompileError, match=r"RG0715[\s\S]*vjp\(grad\(f\)\)\(x, v\)"):
+        second(W, Y)
+    with pytest.raises(rg.CompileError, match=r"RG0715[\s\S]*beside a list"):
+        beside(W, W)
