@@ -69,6 +69,10 @@ class Lambda:
     @cached_property
     def free(self) -> tuple[Binding, ...]:
         """The variables that it captures; functions of one letrec capture the same."""
+        first = self.group[0][1] if self.group else self
+        if first is not self:
+            # Each member would go through the text of all of them: the cost of a letrec would be the square of its size.
+            return first.free
         own = {b for b, _ in self.group}
         found: dict[Binding, None] = {}
         for member in [f for _, f in self.group] or [self]:

@@ -481,8 +481,11 @@ class ArrayResult:
 #: nodes of a function that is inlined, the same where it is the first time, and functions that are inlined within each
 #: other
 _SMALL, _LARGE, _DEEPEST = 60, 240, 16
-#: statements of an inlined body that is never shared, and of all bodies of a program that are inlined again
+#: statements of an inlined body that is never shared, fewer in derivatives of derivatives, and of all bodies of a program
+#: that are inlined again
 _FEW_STATEMENTS, _MOST_REPEATED = 64, 768
+#: statements of a derivative for each statement of its function
+_DERIVATIVE = 3
 
 ValueOf = Callable[[core.Core, Env], Value]
 Into = Callable[[core.Core, Env, Targets, Type], None]
@@ -500,6 +503,8 @@ class Procedures(Protocol):
     inlined: dict[Key, int]
     #: statements of functions that were inlined before
     repeated: int
+    #: derivatives inside each other, of a function that is being lowered
+    order: int
 
     def version(self, key: Key) -> str:
         """The procedure of a function. Parameters: words of the captured values, of its arguments, of its result, and `hp`."""
@@ -611,7 +616,12 @@ class Calls:
             or self._inference.is_recursive(key)
         ):
             return False
-        return again <= _FEW_STATEMENTS or self._procedures.repeated + again <= _MOST_REPEATED
+        few = _FEW_STATEMENTS // _DERIVATIVE ** max(self._procedures.order - 1, 0)
+        return again <= few or self._procedures.repeated + self._differentiated(again) <= _MOST_REPEATED
+
+    def _differentiated(self, statements: int) -> int:
+        """The statements of the program that some statements of this body become."""
+        return statements * _DERIVATIVE**self._procedures.order
 
     @contextmanager
     def _inlining(self, key: Key) -> Iterator[None]:
@@ -623,7 +633,7 @@ class Calls:
         self._inlined -= 1
         statements = count()
         if self._repeated and not around:
-            self._procedures.repeated += statements
+            self._procedures.repeated += self._differentiated(statements)
         self._repeated = around
         self._procedures.inlined[key] = statements
 

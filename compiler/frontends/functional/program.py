@@ -7,7 +7,8 @@ grad(f)(x)              G(words of x …, 0, hp, g …):       g += ∂f/∂x
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 
 from retrograd.compiler.derivatives.gradients import (
@@ -93,7 +94,7 @@ class Program:
         self.inference = Inference(module.w, define, module.constants, exact)
         self.heap = Heap(module, heap)
         self.inlined: dict[Key, int] = {}
-        self.repeated = 0
+        self.repeated = self.order = 0
         self._versions: dict[Key, str] = {}
         #: procedures that are being lowered
         self._open: set[str] = set()
@@ -229,7 +230,8 @@ class Program:
         if found is not None:
             return found
         span = at.span
-        inner = self._differentiated(mode, f, args, at)
+        with self._derivative():
+            inner = self._differentiated(mode, f, args, at)
         own = _Parameters()
         own.add(f, "f")
         first = len(own.variables)
@@ -267,7 +269,8 @@ class Program:
         own = _Parameters()
         function, argument = own.add(f, "f"), own.add(x, "x")
         hp, body = self._body(at)
-        value = Lowering(self, body).calls.apply(function, [argument], at)
+        with self._derivative():
+            value = Lowering(self, body).calls.apply(function, [argument], at)
         compute = body.taken()
         results = [Var("result", Kind.FIXED, at.span) for k in kinds(value.type) if k is Kind.FIXED]
         body.add(
@@ -312,6 +315,13 @@ class Program:
         compute = body.taken()
         body.add([loss] * len(terms), terms, fresh=False)
         return self._valued("differentiated", own, (loss, hp), (Within(compute, body.taken(), None, at.span),), at)
+
+    @contextmanager
+    def _derivative(self) -> Iterator[None]:
+        """A function is lowered that is differentiated."""
+        self.order += 1
+        yield
+        self.order -= 1
 
     def _body(self, at: core.Place) -> tuple[Var, Body]:
         """(the parameter for the end of the heap, the body of a procedure that has it)"""

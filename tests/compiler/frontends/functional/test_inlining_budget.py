@@ -5,18 +5,18 @@ from runpy import run_path
 from typing import Any
 
 import pytest
-from retrograd.compiler.frontends.functional import procedures
+from retrograd.compiler.frontends.functional import core, procedures
 
 import retrograd as rg
 
 
-def doubled(depth: int, folder: Path) -> Any:
-    """fₙ₊₁ = λt. fₙ(fₙ(t)), which calls f₀ 2ⁿ times."""
+def doubled(depth: int, folder: Path, result: str = "{}(x)") -> Any:
+    """fₙ₊₁ = λt. fₙ(fₙ(t)), which calls f₀ 2ⁿ times. `result`: of the program, for the name of the last one."""
     lines = ["import retrograd as rg", "from retrograd import fixed", "@rg.functional", "def f(x: fixed):"]
     lines.append("    f0 = lambda t: t * 0.9995 + 0.25 / (t * t + 1)")
     lines += [f"    f{k + 1} = lambda t: f{k}(f{k}(t))" for k in range(depth)]
     path = folder / f"doubled{depth}.py"
-    path.write_text("\n".join([*lines, f"    return f{depth}(x)"]) + "\n")
+    path.write_text("\n".join([*lines, f"    return {result.format(f'f{depth}')}"]) + "\n")
     return run_path(str(path))["f"]
 
 
@@ -56,3 +56,27 @@ def test_shared_code_has_the_same_bits(tmp_path: Path, monkeypatch: pytest.Monke
 def test_a_small_program_is_inlined_whole(tmp_path: Path) -> None:
     """Four levels have no procedure, so their instructions are those of sixteen bodies in a row."""
     assert not doubled(4, tmp_path).compiled().module.procedures
+
+
+@pytest.mark.parametrize(
+    ("result", "depth", "bound"),
+    [("rg.grad({})(x)", 12, 5), ("rg.jvp({})(x, 1.0)", 12, 4), ("rg.grad(lambda s: rg.grad({})(s))(x)", 8, 8)],
+    ids=["grad", "jvp", "second"],
+)
+def test_derivatives_count_against_the_budget(result: str, depth: int, bound: int, tmp_path: Path) -> None:
+    """A statement of a function is several of its derivative. Counted as one, they were 10, 11 and 44 times the budget."""
+    assert size(doubled(depth, tmp_path, result)) <= bound * procedures._MOST_REPEATED
+
+
+def test_the_functions_of_a_letrec_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each captures what all of them capture, which is found for all of them at once."""
+    read: list[core.Core] = []
+    found = core.free_bindings
+    monkeypatch.setattr(core, "free_bindings", lambda e: read.append(e) or found(e))
+    lines = ["import retrograd as rg", "from retrograd import fixed", "@rg.functional", "def f(x: fixed):"]
+    for k in range(20):
+        lines += [f"    def f{k}(t):", f"        return f{k - 1}(t + x)" if k else "        return t * x"]
+    path = tmp_path / "letrec.py"
+    path.write_text("\n".join([*lines, "    return f19(x)"]) + "\n")
+    assert run_path(str(path))["f"](0.5) == 5.0
+    assert 20 <= len(read) <= 60
