@@ -233,6 +233,10 @@ class Expressions:
             self.fail("RG0702", f"`{name}` is not declared", span, nearest(name, self.names))
         return found
 
+    def reads(self, node: syntax.Expression) -> Iterator[syntax.Reference]:
+        """What an expression reads: the size of a stack, and not that of an array, which no statement changes."""
+        return syntax.references(node, lambda size: isinstance(self.place(size.of), StackPlace))
+
     def value(self, node: syntax.Expression) -> Value:
         match node:
             case syntax.Number(value=number):
@@ -265,28 +269,28 @@ class Expressions:
                 return Value(x.e, t, exact=False)
             case syntax.Indicator(condition=condition):
                 return Value(apply("mov", INT, self.condition(condition)), Integer(self.w.width))
-            case syntax.Size(name=name):
-                found = self.named(name, node.span)
+            case syntax.Size(of=of):
+                found = self.place(of)
                 if isinstance(found, StackPlace):
                     return Value(load(found.address, INT), Integer(self.w.width))
                 if isinstance(found, ScalarPlace):
-                    self.fail("RG0703", f"`{name}` is one number, which has no size", node.span)
+                    self.fail("RG0703", f"`{self.text(of.span)}` is one number, which has no size", node.span)
                 return Value(length_of(found.lengths[0]), Integer(self.w.width))
-            case syntax.Empty(name=name):
-                count = load(self.stack(name, node.span).address, INT)
+            case syntax.Empty(of=of):
+                count = load(self.stack(of).address, INT)
                 return Value(apply("seq", BOOL, count, const(0, INT)), None)
-            case syntax.Top(name=name, span=span):
-                return Value(self._top(self.stack(name, span), span), Integer(self.w.width))
+            case syntax.Top(of=of, span=span):
+                return Value(self._top(self.stack(of), span), Integer(self.w.width))
         raise TypeError(node)
 
     def read(self, place: ScalarPlace) -> Value:
         """The value that a place holds."""
         return Value(from_stored(word_in(place), place.type, self.w), place.type)
 
-    def stack(self, name: str, span: Span) -> StackPlace:
-        found = self.named(name, span)
+    def stack(self, node: syntax.Reference) -> StackPlace:
+        found = self.place(node)
         if not isinstance(found, StackPlace):
-            self.fail("RG0703", f"`{name}` is no stack", span)
+            self.fail("RG0703", f"`{self.text(node.span)}` is no stack", node.span)
         return found
 
     def _require_alike(self, op: str, x: Value, y: Value, node: syntax.Binary) -> None:
@@ -548,7 +552,7 @@ def integer(name: str, w: Format) -> Integer | None:
 # The IR of one body while it is made: the nodes so far, the places in scope, and the errors.
 
 #: fixes of errors in the words of Janus, where those of the kinds of errors are in the words of Python
-_FIXES = {
+FIXES = {
     "RG0702": "Declare it: among the variables of `main`, by `local … delocal`, as a parameter; in 1982 above the procedures.",
     "RG0703": "docs/janus.md lists the types, and the operators of each.",
     "RG0704": "Copy the value into a local variable, and free that with an expression of the values after the statement.",
@@ -581,7 +585,7 @@ class Code:
 
     def fail(self, code: str, message: str, span: Span, hint: str | None = None) -> NoReturn:
         """Raise CompileError. Without a hint, the fix of the kind of error for Janus is shown."""
-        raise CompileError(self.source.diagnostic(code, message, span, hint or _FIXES.get(code)))
+        raise CompileError(self.source.diagnostic(code, message, span, hint or FIXES.get(code)))
 
     # ------------------------------------------------------------------ emission
 

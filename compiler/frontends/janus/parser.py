@@ -196,12 +196,17 @@ class ExpressionParser:
         """A variable or an element."""
         cursor = self._cursor
         begin = cursor.next.begin
-        name = cursor.name("a variable")
-        indices: list[syntax.Expression] = []
-        while cursor.take("["):
+        names, indices, counts = [cursor.name("a variable")], list[syntax.Expression](), [0]
+        while (sign := cursor.take("[", ".")) is not None:
+            if sign == ".":
+                names.append(cursor.name("a field"))
+                counts.append(0)
+                continue
             indices.append(self.expression())
+            counts[-1] += 1
             cursor.need("]")
-        return syntax.Reference(name, tuple(indices), span=cursor.since(begin))
+        fields = tuple(counts) if len(names) > 1 else ()
+        return syntax.Reference(".".join(names), tuple(indices), fields, span=cursor.since(begin))
 
     def number(self) -> syntax.Number:
         """A number, with or without a sign."""
@@ -254,10 +259,10 @@ class ExpressionParser:
         cursor = self._cursor
         if (word := cursor.take("size", "top", "empty")) is not None:
             cursor.need("(")
-            name = cursor.name("a variable")
+            of = self.reference()
             cursor.need(")")
             node = {"size": syntax.Size, "top": syntax.Top, "empty": syntax.Empty}[word]
-            return node(name, span=cursor.since(begin))
+            return node(of, span=cursor.since(begin))
         if (word := cursor.take("true", "false")) is not None:
             return syntax.Truth(word == "true", span=cursor.since(begin))
         cursor.fail(f"{cursor.found()} stands where an expression is expected")
@@ -363,6 +368,8 @@ class StatementParser:
         hint = None
         if word in TYPES:
             hint = f"Only `main` declares variables. A procedure has parameters, and locals: `local {word} x = 0`, `delocal {word} x = 0`."
+        if word == "struct":
+            hint = "Structs are declared above the procedures, and variables in `main` or by `local struct point p`."
         self._cursor.fail(f"`{word}` stands where a statement is expected", hint)
 
     def end(self, word: str, first: str, line: int) -> None:
@@ -436,7 +443,7 @@ class _Parser(ABC):
 _TOKEN = re.compile(
     r"(?P<space>[ \t\r\n]+|//[^\n]*|/\*.*?\*/)|(?P<number>0[xX][0-9a-fA-F]+|0[oO][0-7]+|0[bB][01]+|[0-9]+)"
     r"|(?P<name>[A-Za-z_][A-Za-z0-9_']*)|(?P<string>\"(?:[^\"\\\n]|\\.)*\")|(?P<open>/\*|\")"
-    r"|(?P<sign><=>|\*\*|\+=|-=|\^=|\*=|/=|!=|<=|>=|<<|>>|&&|\|\||[-+*/%<>=&|^!~(){}\[\],])",
+    r"|(?P<sign><=>|\*\*|\+=|-=|\^=|\*=|/=|!=|<=|>=|<<|>>|&&|\|\||[-+*/%<>=&|^!~(){}\[\],.])",
     re.DOTALL,
 )
 _STARTS = frozenset({
@@ -445,7 +452,7 @@ _STARTS = frozenset({
 })  # fmt: skip
 _KEYWORDS = _STARTS | set(TYPES) | {
     "procedure", "then", "else", "fi", "do", "loop", "until", "by", "to", "end", "delocal", "size", "top", "empty", "nil",
-    "true", "false", "external",
+    "true", "false", "external", "struct",
 }  # fmt: skip
 JANA = Grammar(_TOKEN, _STARTS, _KEYWORDS, {name: name for name in ("+=", "-=", "^=", "*=", "/=", "<=>")})
 _ESCAPES = {"n": "\n", "t": "\t", "\\": "\\", '"': '"', "'": "'"}
@@ -459,8 +466,15 @@ class JanaParser(_Parser):
     def program(self) -> syntax.Program:
         cursor = self._cursor
         procedures: dict[str, syntax.Procedure] = {}
+        structs: dict[str, syntax.Struct] = {}
         while cursor.next.kind != "end":
             try:
+                if cursor.sees("struct") and not procedures:
+                    struct = self._struct()
+                    if struct.name in structs:
+                        raise cursor.error(f"`struct {struct.name}` is defined already", struct.span)
+                    structs[struct.name] = struct
+                    continue
                 procedure = self._procedure()
                 if procedure.name in procedures:
                     raise cursor.error(f"`{procedure.name}` is defined already", procedure.span)
@@ -470,13 +484,30 @@ class JanaParser(_Parser):
                 while cursor.next.kind != "end" and not cursor.sees("procedure"):
                     cursor.advance()
         cursor.finish()
-        return syntax.Program(cursor.source, tuple(procedures.values()))
+        return syntax.Program(cursor.source, tuple(procedures.values()), structs=tuple(structs.values()))
+
+    def _struct(self) -> syntax.Struct:
+        """`struct point { int x  int y }`."""
+        cursor = self._cursor
+        begin = cursor.next.begin
+        cursor.need("struct")
+        name, span = cursor.name("the name of a struct"), cursor.since(begin)
+        cursor.need("{", hint=f"Write `struct {name} {{ int x  int y }}`.")
+        fields: list[syntax.Parameter] = []
+        while not fields or not cursor.take("}"):
+            fields.append(f := self._parameter())
+            if any(f.name == g.name for g in fields[:-1]):
+                raise cursor.error(f"`struct {name}` has two fields `{f.name}`", f.span)
+            if not all(isinstance(n, syntax.Number) and n.value > 0 for n in f.lengths):
+                hint = "A length of a field is a number from 1 on."
+                raise cursor.error(f"a length of `{f.name}` is no number", f.span, hint)
+            cursor.take(",")
+        return syntax.Struct(name, tuple(fields), span)
 
     def _procedure(self) -> syntax.Procedure:
         cursor = self._cursor
         begin = cursor.next.begin
-        fields = "Declare a variable for each field, and an array for each field of an array of structs."
-        cursor.need("procedure", hint=fields if cursor.sees("struct") else None)
+        cursor.need("procedure")
         name = cursor.name("the name of a procedure")
         span = cursor.since(begin)
         cursor.need("(")
@@ -487,8 +518,8 @@ class JanaParser(_Parser):
             if any(p.name == q.name for q in parameters[:k]):
                 cursor.record(cursor.error(f"`{name}` has two parameters `{p.name}`", p.span))
         declarations: list[syntax.Declaration] = []
-        while name == "main" and cursor.sees("constant", "ancilla", *TYPES):
-            with self._statements.recovered(*TYPES):
+        while name == "main" and cursor.sees("constant", "ancilla", "struct", *TYPES):
+            with self._statements.recovered("struct", *TYPES):
                 declarations += self._declarations()
         return syntax.Procedure(name, parameters, tuple(declarations), self._statements.body("procedure"), span)
 
@@ -509,11 +540,12 @@ class JanaParser(_Parser):
     # ------------------------------------------------------------------ declarations
 
     def _type(self) -> str:
-        if not self._cursor.sees(*TYPES):
+        if not self._cursor.sees("struct", *TYPES):
             self._cursor.fail(
                 f"{self._cursor.found()} stands where a type is expected", f"The types: {', '.join(TYPES)}."
             )
-        return self._cursor.advance()
+        word = self._cursor.advance()
+        return f"struct {self._cursor.name('the name of a struct')}" if word == "struct" else word
 
     def _declarations(self) -> tuple[syntax.Declaration, ...]:
         """`int a = 1, int b[3]`."""
@@ -570,9 +602,8 @@ class JanaParser(_Parser):
                 cursor.need("(")
                 value = self._expressions.reference()
                 cursor.need(",")
-                stack = cursor.name("a stack")
-                one = "A stack is a variable of its own: there are no arrays of stacks." if cursor.sees("[") else None
-                cursor.need(")", hint=one)
+                stack = self._expressions.reference()
+                cursor.need(")")
                 return (syntax.Push if word == "push" else syntax.Pop)(value, stack, span=cursor.since(begin))
             case "call" | "uncall":
                 if cursor.sees("external"):

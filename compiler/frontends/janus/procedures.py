@@ -32,13 +32,13 @@ from retrograd.compiler.frontends.janus.expressions import (
     ScalarPlace,
     StackPlace,
     array_layouts,
-    counted,
     described_place,
     integer,
     stack_layouts,
     to_stored,
     word_type,
 )
+from retrograd.compiler.frontends.janus.records import argument_count, flattened
 from retrograd.compiler.frontends.janus.statements import LARGEST, Locals, StatementLowering
 from retrograd.compiler.frontends.specialisation import Specialisation, parameters_of
 from retrograd.compiler.ir.expressions import Address, E, loads, read, variables
@@ -203,11 +203,7 @@ class Procedures:
             at.emit(Check(Test("ne", ZERO, ZERO), "RG0804", message, node.span))
             return
         if len(procedure.parameters) != len(node.arguments):
-            parameters, arguments = len(procedure.parameters), len(node.arguments)
-            message = (
-                f"`{node.name}` has {counted(parameters, 'parameter')}, and is given {counted(arguments, 'argument')}"
-            )
-            at.fail("RG0715", message, node.span)
+            at.fail("RG0715", argument_count(procedure, node), node.span)
         t = at.temporaries()
         changed = self._written[procedure.name]
         #: elements that are passed by reference
@@ -404,7 +400,7 @@ def changed_names(
             case syntax.Swap(left=left, right=right):
                 out |= {left.name, right.name}
             case syntax.Push(value=value, stack=stack) | syntax.Pop(value=value, stack=stack):
-                out |= {value.name, stack}
+                out |= {value.name, stack.name}
             case syntax.Call(name=name, arguments=arguments) if name in procedures:
                 for p, a in zip(procedures[name].parameters, arguments, strict=False):
                     if isinstance(a, syntax.Reference) and p.name in written[name]:
@@ -445,6 +441,7 @@ class Entry:
     """A procedure where a program begins. `stacks`: words of each stack. Raises CompileError RG0702."""
 
     def __init__(self, program: syntax.Program, name: str, stacks: int = 1 << 12) -> None:
+        program = flattened(program)
         self.program, self.stacks = program, stacks
         found = program.entry(name)
         if found is None:

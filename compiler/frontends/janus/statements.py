@@ -317,7 +317,7 @@ class Loops:
         by = 1 if step is None else step.e.param if step.e.op == "const" else 0
         stop = add(last.e, const(by, INT) if step is None or by else step.e, self._code.w)
         changed = self._written(node.body)
-        bounds = {r.name for e in (node.start, node.stop) for r in syntax.references(e)}
+        bounds = {r.name for e in (node.start, node.stop) for r in self._code.expressions.reads(e)}
         if not by or node.name in changed or bounds & changed or t.width != self._code.w.width:
             self._iterate_by_loop(node, start.e, stop, last, step)
             return
@@ -657,7 +657,7 @@ class StatementLowering:
         """Refuse expressions that read a variable which a statement changes, and indices that read an array which it changes."""
         self.code.require_variable(place, target.span)
         for index in target.indices:
-            for r in syntax.references(index):
+            for r in self.code.expressions.reads(index):
                 read_there = self.code.expressions.named(r.name, r.span)
                 if _overlap(place, read_there):
                     message = (
@@ -665,7 +665,7 @@ class StatementLowering:
                     )
                     self.code.fail("RG0704", message, r.span)
         if isinstance(place, ScalarPlace) and isinstance(place.where, Var):
-            for r in (r for e in others for r in syntax.references(e)):
+            for r in (r for e in others for r in self.code.expressions.reads(e)):
                 if _overlap(place, self.code.expressions.named(r.name, r.span)):
                     other = f"`{r.name}`" if r.name == place.name else f"`{r.name}`, another name of `{place.name}`"
                     self.code.fail(
@@ -756,13 +756,13 @@ class StatementLowering:
 
     def _push(self, node: syntax.Push | syntax.Pop) -> Block:
         """S[count], x = x, S[count]; count += 1, where S is zero from count on. The inverse is `pop`."""
-        stack, place = self.code.expressions.stack(node.stack, node.span), self.code.expressions.place(node.value)
+        stack, place = self.code.expressions.stack(node.stack), self.code.expressions.place(node.value)
         if not isinstance(place, ScalarPlace) or place.type != Integer(self.code.w.width):
             way = "Move its values one by one, and then their number." if isinstance(place, StackPlace) else None
             message = f"`{self.code.text(node.value.span)}` is no int, and a stack holds ints"
             self.code.fail("RG0703", message, node.value.span, way)
-        self._require_apart(node.value, stack, ())
-        self._require_apart(node.value, place, ())
+        for one, reference in ((stack, node.stack), (stack, node.value), (place, node.stack), (place, node.value)):
+            self._require_apart(reference, one, ())
         span, t = self.code.span, self.code.temporaries()
         if isinstance(place.where, Var):
             held = place.where

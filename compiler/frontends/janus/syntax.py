@@ -5,8 +5,9 @@ Each node has the place of its text. Two nodes are equal where they differ only 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 
 from retrograd.compiler.frontends.text import SourceText
 from retrograd.isa.diagnostics import Span
@@ -49,10 +50,14 @@ class Truth(Expression):
 
 @dataclass(frozen=True)
 class Reference(Expression):
-    """A variable, an element `a[i][j]`, or a part `a[i]` of an array of several dimensions."""
+    """A variable, an element `a[i][j]`, or a part `a[i]` of an array of several dimensions.
+
+    A field `a[i].b[j]` has the name `a.b` and all indices; `counts`: how many indices stand behind each part.
+    """
 
     name: str
     indices: tuple[Expression, ...] = ()
+    counts: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -89,22 +94,22 @@ class Indicator(Expression):
 class Size(Expression):
     """The first length of an array, or the number of values on a stack."""
 
-    name: str
+    of: Reference
 
 
 @dataclass(frozen=True)
 class Empty(Expression):
-    name: str
+    of: Reference
 
 
 @dataclass(frozen=True)
 class Top(Expression):
-    name: str
+    of: Reference
 
 
 @dataclass(frozen=True)
 class Items(Expression):
-    """`{1, 2, 3}`: the initial values of an array."""
+    """`{1, 2, 3}`: the initial values of an array or a struct."""
 
     items: tuple[Expression, ...]
 
@@ -198,13 +203,13 @@ class Local(Statement):
 @dataclass(frozen=True)
 class Push(Statement):
     value: Reference
-    stack: str
+    stack: Reference
 
 
 @dataclass(frozen=True)
 class Pop(Statement):
     value: Reference
-    stack: str
+    stack: Reference
 
 
 @dataclass(frozen=True)
@@ -264,6 +269,15 @@ class Procedure:
 
 
 @dataclass(frozen=True)
+class Struct:
+    """`struct point { int x  int y }`; the type of its variables is `struct point`."""
+
+    name: str
+    fields: tuple[Parameter, ...]
+    span: Span = field(compare=False)
+
+
+@dataclass(frozen=True)
 class Program:
     """A program. `dialect`: `jana` or `1982`. `globals`: the variables of a program of 1982.
 
@@ -274,6 +288,7 @@ class Program:
     procedures: tuple[Procedure, ...]
     dialect: str = "jana"
     globals: tuple[Declaration, ...] = ()
+    structs: tuple[Struct, ...] = ()
 
     def entry(self, name: str) -> Procedure | None:
         """The procedure where a run begins. In 1982 the globals are its variables, as those of `main` are in Jana."""
@@ -286,23 +301,26 @@ class Program:
 # ---------------------------------------------------------------------- walks
 
 
-def references(e: Expression | None) -> Iterator[Reference]:
-    """The variables, arrays and stacks that an expression names."""
+def references(e: Expression | None, sizes: Callable[[Size], bool] = lambda _: True) -> Iterator[Reference]:
+    """The variables, arrays and stacks that an expression names. `sizes`: whether a `size(…)` counts."""
     match e:
         case Reference(indices=indices):
             yield e
             for i in indices:
-                yield from references(i)
+                yield from references(i, sizes)
         case Unary(operand=x) | Cast(operand=x) | Indicator(condition=x):
-            yield from references(x)
+            yield from references(x, sizes)
         case Binary(left=x, right=y):
-            yield from references(x)
-            yield from references(y)
-        case Size(name=name) | Empty(name=name) | Top(name=name):
-            yield Reference(name, span=e.span)
+            yield from references(x, sizes)
+            yield from references(y, sizes)
+        case Size(of=x) | Empty(of=x) | Top(of=x):
+            found = references(x, sizes)
+            if isinstance(e, Size) and not sizes(e):
+                next(found)
+            yield from found
         case Items(items=items):
             for i in items:
-                yield from references(i)
+                yield from references(i, sizes)
         case _:
             pass
 
@@ -320,7 +338,7 @@ def expressions(node: Statement) -> Iterator[Expression]:
             for d in (*declarations, *releases):
                 yield from (e for e in (*d.lengths, d.initial) if e is not None)
         case Push(value=x, stack=stack) | Pop(value=x, stack=stack):
-            yield from (x, Reference(stack, span=node.span))
+            yield from (x, stack)
         case Call(arguments=arguments) | Printf(arguments=arguments) | Show(arguments=arguments):
             yield from arguments
         case Assert(condition=x):
@@ -431,6 +449,8 @@ def program_text(program: Program) -> str:
     """The text of a program."""
     printer = _Printer(program.dialect == "jana")
     out = [declaration_text(d).removeprefix("int ") for d in program.globals]
+    for s in program.structs:
+        out.append(f"struct {s.name} {{ {', '.join(map(declaration_text, s.fields))} }}")
     for p in program.procedures:
         out += [""] if out else []
         out += printer.procedure(p)
@@ -499,9 +519,9 @@ class _Printer:
         """A statement of one line."""
         match s:
             case Push(value=value, stack=stack):
-                return f"push({text_of(value)}, {stack})"
+                return f"push({text_of(value)}, {text_of(stack)})"
             case Pop(value=value, stack=stack):
-                return f"pop({text_of(value)}, {stack})"
+                return f"pop({text_of(value)}, {text_of(stack)})"
             case Call(name=name, arguments=arguments, backward=backward):
                 given = f"({', '.join(map(text_of, arguments))})" if self._jana else ""
                 return f"{'uncall' if backward else 'call'} {name}{given}"
@@ -549,8 +569,10 @@ def text_of(e: Expression, least: int = 0) -> str:
             return str(value)
         case Truth(value=truth):
             return str(truth).lower()
-        case Reference(name=name, indices=indices):
-            return name + "".join(f"[{text_of(i)}]" for i in indices)
+        case Reference(name=name, indices=indices, counts=counts):
+            given = iter(indices)
+            parts = zip(name.split("."), counts or (len(indices),), strict=True)
+            return ".".join(part + "".join(f"[{text_of(i)}]" for i in islice(given, n)) for part, n in parts)
         case Unary(operator=op, operand=x):
             return op + text_of(x, len(LEVELS))
         case Cast(type=kind, operand=x):
@@ -561,8 +583,8 @@ def text_of(e: Expression, least: int = 0) -> str:
             level = _LEVEL[op]
             out = f"{text_of(x, level)} {op} {text_of(y, level + 1)}"
             return f"({out})" if level < least else out
-        case Size(name=name) | Empty(name=name) | Top(name=name):
-            return f"{type(e).__name__.lower()}({name})"
+        case Size(of=x) | Empty(of=x) | Top(of=x):
+            return f"{type(e).__name__.lower()}({text_of(x)})"
         case Items(items=items):
             return "{" + ", ".join(map(text_of, items)) + "}"
     raise TypeError(e)

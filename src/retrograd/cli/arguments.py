@@ -272,7 +272,7 @@ def parse_arguments(texts: Sequence[str], function: Reversible | None = None) ->
     keywords: dict[str, Any] = {}
     declared = {} if function is None else {p.name: p.annotation for p in function.parameters}
     for i, text in enumerate(texts):
-        named = re.match(r"([A-Za-z_]\w*)=(.*)", text, re.DOTALL)
+        named = re.match(r"([A-Za-z_][\w.]*)=(.*)", text, re.DOTALL)
         if named is not None and named[1] in keywords:
             raise fail("RG0510", f"`{named[1]}` is given twice", "Give each argument once.")
         literal, name = (text, next(iter(list(declared)[i:]), "")) if named is None else (named[2], named[1])

@@ -74,7 +74,7 @@ class JanusLexer(RegexLexer):
             (r"[0-9]+", Number.Integer),
             (r"[A-Za-z_][A-Za-z0-9_']*", Name),
             (r"<=>|\*\*|\*/|\+=|-=|\*=|/=|\^=|!=|<=|>=|<<|>>|&&|\|\||[-+*/\\%<>=#&|^!~:]", Operator),
-            (r"[(){}\[\],]", Punctuation),
+            (r"[(){}\[\],.]", Punctuation),
             (r".", Error),
         ],
         "comment": [

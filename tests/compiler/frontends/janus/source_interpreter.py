@@ -84,9 +84,23 @@ class Grid:
         return [p.nested() if isinstance(p, Grid) else shown(p) for p in parts]
 
 
-Place = Any  # Cell | Grid | list[int]
+class Rows(list[Any]):
+    """An array of structs or stacks, or a part of it."""
+
+    def part(self, index: int) -> Any:
+        if not 0 <= index < len(self):
+            raise Halt("index")
+        return self[index]
+
+
+#: a number, an array of numbers, a stack, a struct, an array of structs or stacks
+Place = Any  # Cell | Grid | list | dict | Rows
 Value = tuple[int, Any]
 LITERAL = (0, True)
+
+
+def contents(stack: list[Any]) -> list[Any]:
+    return [contents(v) if isinstance(v, list) else v for v in stack]
 
 
 def shown(cell: Cell) -> int | bool:
@@ -139,10 +153,22 @@ class Interpreter:
 
     @staticmethod
     def store(env: dict[str, Place]) -> dict[str, Any]:
-        def plain(p: Place) -> Any:
-            return shown(p) if isinstance(p, Cell) else p.nested() if isinstance(p, Grid) else list(p)
+        """The values by name: of a struct a value for each field, of an array of structs an array for each."""
 
-        return {name: plain(p) for name, p in env.items()}
+        def plain(name: str, p: Place) -> dict[str, Any]:
+            match p:
+                case Cell():
+                    return {name: shown(p)}
+                case Grid():
+                    return {name: p.nested()}
+                case dict():
+                    return {k: v for field, inner in p.items() for k, v in plain(f"{name}.{field}", inner).items()}
+                case Rows():
+                    rows = [plain(name, inner) for inner in p]
+                    return {k: [row[k] for row in rows] for k in rows[0]}
+            return {name: contents(p)}
+
+        return {k: v for name, p in env.items() for k, v in plain(name, p).items()}
 
     # ------------------------------------------------------------------ variables
 
@@ -154,25 +180,45 @@ class Interpreter:
 
     def made(self, d: syntax.Declaration, env: dict[str, Place]) -> Place:
         """A variable with the value of its declaration."""
-        if d.type == "stack":
+        place = self.zeros(d.type, self.lengths(d, env))
+        self.fill(place, d.initial, env)
+        return place
+
+    def zeros(self, kind: str, lengths: tuple[int, ...]) -> Place:
+        if lengths and (kind.startswith("struct ") or "stack" in kind):
+            return Rows(self.zeros(kind, lengths[1:]) for _ in range(lengths[0]))
+        if kind.startswith("struct "):
+            struct = next(s for s in self.program.structs if kind == f"struct {s.name}")
+            return {f.name: self.zeros(f.type, self.lengths(f, {})) for f in struct.fields}
+        if "stack" in kind:
             return []
-        t = self.type_of(d.type)
-        if not d.lengths:
-            cell = Cell([0], 0, t)
-            cell.value = 0 if d.initial is None else self.value(d.initial, env)[0]
-            return cell
-        lengths = self.lengths(d, env)
+        t = self.type_of(kind)
+        if not lengths:
+            return Cell([0], 0, t)
         grid = Grid([], 0, lengths, t)
         grid.words = [0] * grid.size
-        self.fill(grid, d.initial, env)
         return grid
 
-    def fill(self, place: Cell | Grid, e: syntax.Expression | None, env: dict[str, Place]) -> None:
-        if isinstance(e, syntax.Items) and isinstance(place, Grid):
+    def fill(self, place: Place, e: syntax.Expression | None, env: dict[str, Place]) -> None:
+        if isinstance(e, syntax.Items):
+            parts = list(place.values()) if isinstance(place, dict) else None
             for k, item in enumerate(e.items):
-                self.fill(place.part(k), item, env)
+                self.fill(parts[k] if parts is not None else place.part(k), item, env)
         elif e is not None and isinstance(place, Cell):
             place.value = self.value(e, env)[0]
+        elif e is not None:
+            assert isinstance(e, syntax.Reference)
+            self.copy(place, self.place(e, env))
+
+    def copy(self, place: Place, other: Place) -> None:
+        if isinstance(place, dict):
+            for name, inner in place.items():
+                self.copy(inner, other[name])
+        elif isinstance(place, Rows | Grid):
+            for k in range(len(place) if isinstance(place, Rows) else place.lengths[0]):
+                self.copy(place.part(k), other.part(k))
+        else:
+            place.value = other.value
 
     def declare(self, d: syntax.Declaration, env: dict[str, Place]) -> None:
         env[d.name] = self.made(d, env)
@@ -180,13 +226,7 @@ class Interpreter:
     def release(self, d: syntax.Declaration, env: dict[str, Place], declared: syntax.Declaration) -> None:
         place = env.pop(d.name)
         wanted = self.made(d, env)
-        if isinstance(place, Cell):
-            same = place.value == wanted.value
-        elif isinstance(place, Grid):
-            same = place.lengths == wanted.lengths and place.words == wanted.words
-        else:
-            same = place == wanted
-        if not same:
+        if self.store({"": place}) != self.store({"": wanted}):
             raise Halt("delocal")
 
     # ------------------------------------------------------------------ statements
@@ -217,15 +257,7 @@ class Interpreter:
                 updated(cell, op, v, (op in ("+=", "*=")) != back)
             case syntax.Swap(left=left, right=right):
                 a, b = self.place(left, env), self.place(right, env)
-                if isinstance(a, Cell):
-                    if a.same(b):
-                        raise Halt("alias")
-                    a.value, b.value = b.value, a.value
-                elif isinstance(a, Grid):
-                    i, j, n = a.at, b.at, a.size
-                    a.words[i : i + n], b.words[j : j + n] = b.words[j : j + n], a.words[i : i + n]
-                else:
-                    a[:], b[:] = b[:], a[:]
+                self.swap(a, b)
             case syntax.If(condition=first, then=then, orelse=orelse, exit=last):
                 if back:
                     first, last = last, first
@@ -247,7 +279,7 @@ class Interpreter:
                 for d, e in zip(reversed(last_), reversed(first_), strict=True):
                     self.release(d, env, e)
             case syntax.Push(value=value, stack=stack) | syntax.Pop(value=value, stack=stack):
-                self.move(self.place(value, env), env[stack], isinstance(s, syntax.Push) != back)
+                self.move(self.place(value, env), self.place(stack, env), isinstance(s, syntax.Push) != back)
             case syntax.Call(name=name, arguments=arguments, backward=backward):
                 self.call(self.procedures[name], arguments, env, backward != back)
             case syntax.Assert(condition=condition):
@@ -263,13 +295,41 @@ class Interpreter:
                 values = iter([self.printed(self.place(r, env)) for r in arguments])
                 self.lines.append(re.sub("%[dabt%]", lambda m: "%" if m[0] == "%%" else next(values), text))
 
+    def swap(self, a: Place, b: Place) -> None:
+        if a is b:
+            raise Halt("alias")
+        match a:
+            case Cell():
+                if a.same(b):
+                    raise Halt("alias")
+                a.value, b.value = b.value, a.value
+            case Grid():
+                i, j, n = a.at, b.at, a.size
+                a.words[i : i + n], b.words[j : j + n] = b.words[j : j + n], a.words[i : i + n]
+            case dict() | Rows():
+                for k in a if isinstance(a, dict) else range(len(a)):
+                    self.swap(a[k], b[k])
+            case _:
+                a[:], b[:] = b[:], a[:]
+
     @staticmethod
     def printed(place: Place) -> str:
         if isinstance(place, Cell):
             return str(place.value) if place.type is not None else str(bool(place.value)).lower()
         raise NotImplementedError
 
-    def move(self, cell: Cell, stack: list[int], push: bool) -> None:
+    def move(self, cell: Cell | list[Any], stack: list[Any], push: bool) -> None:
+        if isinstance(cell, list):
+            if push:
+                stack.append(cell[:])
+                cell.clear()
+                return
+            if not stack:
+                raise Halt("stack")
+            if cell:
+                raise Halt("delocal")
+            cell[:] = stack.pop()
+            return
         if push:
             stack.append(cell.value)
             cell.value = 0
@@ -332,9 +392,14 @@ class Interpreter:
     # ------------------------------------------------------------------ expressions
 
     def place(self, r: syntax.Reference, env: dict[str, Place]) -> Place:
-        place = env[r.name]
-        for index in r.indices:
-            place = place.part(self.value(index, env)[0])
+        first, *fields = r.name.split(".")
+        place, indices = env[first], iter(r.indices)
+        counts = r.counts or (len(r.indices),)
+        for k, count in enumerate(counts):
+            if k:
+                place = place[fields[k - 1]]
+            for _ in range(count):
+                place = place.part(self.value(next(indices), env)[0])
         return place
 
     def truth(self, e: syntax.Expression, env: dict[str, Place]) -> bool:
@@ -362,15 +427,16 @@ class Interpreter:
             case syntax.Cast(type=name, operand=x):
                 t = self.type_of(name)
                 return wrapped(self.value(x, env)[0], t), t
-            case syntax.Size(name=name):
-                place = env[name]
+            case syntax.Size(of=of):
+                place = self.place(of, env)
                 return (len(place) if isinstance(place, list) else place.lengths[0]), (self.width, True)
-            case syntax.Empty(name=name):
-                return int(not env[name]), None
-            case syntax.Top(name=name):
-                if not env[name]:
+            case syntax.Empty(of=of):
+                return int(not self.place(of, env)), None
+            case syntax.Top(of=of):
+                stack = self.place(of, env)
+                if not stack:
                     raise Halt("stack")
-                return env[name][-1], (self.width, True)
+                return stack[-1], (self.width, True)
             case syntax.Binary(operator="&&", left=left, right=right):
                 return (self.value(right, env)[0] if self.value(left, env)[0] else 0), None
             case syntax.Binary(operator="||", left=left, right=right):
