@@ -113,7 +113,7 @@ def test_lanes_that_the_host_stops_go_on_later(transfers: int) -> None:
         machine = rg.Machine(PROGRAM)
         machine.load(0, row)
         assert machine.run(d._read(HostRegister.RETIRED)).steps > 0
-        assert d._signed(d._read(HostRegister.PC)) == machine.pc
+        assert Format(64, 32).signed(d._read(HostRegister.PC)) == machine.pc
         assert d.registers() == machine.registers
         machines.append(machine)
     d.select()
