@@ -71,7 +71,7 @@ class Lambda:
         """The variables that it captures; functions of one letrec capture the same."""
         first = self.group[0][1] if self.group else self
         if first is not self:
-            # Each member would go through the text of all of them: the cost of a letrec would be the square of its size.
+            # Each member would go through the text of all: the cost of a letrec would be the square of its size.
             return first.free
         own = {b for b, _ in self.group}
         found: dict[Binding, None] = {}

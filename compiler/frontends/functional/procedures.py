@@ -481,7 +481,7 @@ class ArrayResult:
 #: nodes of a function that is inlined, the same where it is the first time, and functions that are inlined within each
 #: other
 _SMALL, _LARGE, _DEEPEST = 60, 240, 16
-#: statements of an inlined body that is never shared, fewer in derivatives of derivatives, and of all bodies of a program
+#: statements of an inlined body that is never shared (fewer in derivatives of derivatives), and of all bodies
 #: that are inlined again
 _FEW_STATEMENTS, _MOST_REPEATED = 64, 768
 #: statements of a derivative for each statement of its function

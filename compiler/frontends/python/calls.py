@@ -877,8 +877,7 @@ def _constructed_struct(cx: Context, cls: Any, node: ast.Call) -> StructValue:
 def _instead_of(callee: Any, node: ast.Call) -> str:
     """A hint for a call of a Python function with variables."""
     own = getattr(callee, "__name__", "")
-    found = intrinsics.INTRINSICS.get(own)
-    if found is not None and found.role == intrinsics.EXPRESSION:
+    if getattr(intrinsics.INTRINSICS.get(own), "role", None) == intrinsics.EXPRESSION:
         return f"write `rg.{own}(…)`, which the machine has"
     if any(callee is f for f in (range, enumerate, zip, reversed)):
         return f"{own} is what a loop goes through: `for … in {shortened(node)}:`"

@@ -269,8 +269,9 @@ WRITTEN: dict[Callable[..., Any], str] = {
 }  # fmt: skip
 #: the same for functions of arrays; Python's `any` and `all` are not among them
 OF_ARRAYS: dict[Callable[..., Any], str] = {
-    np.dot: "x @ y", np.matmul: "x @ y", np.vdot: "x.conj().ravel() @ y.ravel()", np.inner: "x @ y.T", np.outer: "x.ravel()[:, None] * y.ravel()",
-    np.transpose: "x.T", np.diff: "x[..., 1:] - x[..., :-1]", np.average: "mean(x)", np.var: "mean((x - mean(x)) ** 2)", np.ptp: "x.max() - x.min()",
+    np.dot: "x @ y", np.matmul: "x @ y", np.vdot: "x.conj().ravel() @ y.ravel()", np.inner: "x @ y.T",
+    np.outer: "x.ravel()[:, None] * y.ravel()", np.transpose: "x.T", np.diff: "x[..., 1:] - x[..., :-1]",
+    np.average: "mean(x)", np.var: "mean((x - mean(x)) ** 2)", np.ptp: "x.max() - x.min()",
     np.any: "sum(x != 0) > 0", np.all: "sum(x == 0) == 0", np.count_nonzero: "sum(x != 0)",
 }  # fmt: skip
 #: name of a function of NumPy → the function of `math` with its value
@@ -307,7 +308,8 @@ ALTERNATIVES: dict[str, str] = {
     **{name: f"rg.{name}({', '.join(['{x}', '{y}'][:n])})" for n, names in _OF_LIBRARY.items() for name in names},
     **{name: f"rg.{of}({{x}})" for name, of in OF_NUMPY.items()},
     "divmod": "{x} // {y}` and `{x} % {y}", "sorted": "retrograd.library.sort", "float": "fixed({x})",
-    "vdot": "rg.sum({x} * {y})", "full_like": "np.full({x}.shape, {y})", "reciprocal": "1 / {x}", "outer": "{x}[:, None] * {y}", "diff": "{x}[1:] - {x}[:-1]",
+    "vdot": "rg.sum({x} * {y})", "full_like": "np.full({x}.shape, {y})", "reciprocal": "1 / {x}",
+    "outer": "{x}[:, None] * {y}", "diff": "{x}[1:] - {x}[:-1]",
     "norm": "rg.sqrt(rg.sum({x} * {x}))",
     "std": "rg.sqrt(rg.mean(({x} - rg.mean({x})) ** 2))", "trace": "sum({x}[i, i] for i in range(len({x})))",
 }  # fmt: skip

@@ -64,7 +64,7 @@ def test_a_small_program_is_inlined_whole(tmp_path: Path) -> None:
     ids=["grad", "jvp", "second"],
 )
 def test_derivatives_count_against_the_budget(result: str, depth: int, bound: int, tmp_path: Path) -> None:
-    """A statement of a function is several of its derivative. Counted as one, they were 10, 11 and 44 times the budget."""
+    """A statement of a function is several of its derivative: counted as one, they were 10, 11, 44 times the budget."""
     assert size(doubled(depth, tmp_path, result)) <= bound * procedures._MOST_REPEATED
 
 
