@@ -388,7 +388,7 @@ class Temporaries:
                     a, shift = self._right(a, at[0], shift - (2 * w.width - 1)), 2 * w.width - 1
             case "fdiv":
                 shift, least, plain = to - at[0] + at[1], 0, w.frac
-                if shift > w.width - 2:
+                if shift != plain and shift > w.width - 2:
                     a, shift = self._left(a, at[0], shift, w.width - 2)
             case _:
                 twice = 2 * to - at[0]

@@ -637,3 +637,12 @@ def test_an_annotation_that_is_the_type_of_the_elements() -> None:
         assert compiled(text)(np.zeros(3), np.ones(3), np.ones(3, int)).y == pytest.approx(
             np.ones(3) / (3 if "/" in value else 1)
         )
+
+
+@pytest.mark.parametrize("w", [Format(8, 7), Format(16, 15), Format(32, 31), Format(64, 63)], ids=str)
+def test_a_quotient_needs_no_room_where_one_does_not_fit(w: Format) -> None:
+    """x/z for ½ ≤ |x| < |z|, at the point F = W − 1: as at any other."""
+    f = compiled("@rg.reversible\ndef f(y: fixed, x: fixed, z: fixed):\n    y += x / z", format=str(w))
+    for x, z in ((0.5, 0.75), (-0.625, 0.6875), (0.75, -1.0)):
+        y = Fraction(w.signed(rg.run(f, 0.0, x, z).words["y"][0]), 1 << w.frac)
+        assert abs(y - Fraction(x) / Fraction(z)) <= Fraction(1, 2 << w.frac)
