@@ -3,6 +3,7 @@
     word = round(number · 2^F)
     number ≠ 0 and word = 0                              an error, RG0730
     |word/2^F − number| > |number| · 2^(−W/4)            a PrecisionWarning: more than half of the significant bits are lost
+    either, in a product or a quotient                   word = round(number · 2^p) at the finest point p that holds it, without a report
 
 Every front end makes its words here, so this is the one place where a number of the source is rounded. Numbers that are folded
 together are numbers of Python until then, so only the result is rounded. Constants of the library become words without a report: they
@@ -30,6 +31,7 @@ from retrograd.compiler.ir.expressions import (
     number_as,
     number_of,
     precise,
+    scales,
     word_of,
 )
 from retrograd.compiler.ir.statements import Exact, Kind, Region, fixed_at
@@ -74,8 +76,9 @@ class SourceConstant(NamedTuple):
 
     def numbers_in(self, w: Format) -> Format:
         """The format of its numbers in a program of a format: that of its point, which a factor chooses."""
-        if self.role is Role.FACTOR and isinstance(self.numbers, Fraction):
-            return precise(self.numbers, w).kind.numbers(w)
+        number = self.numbers
+        if isinstance(number, Fraction) and (self.role is Role.FACTOR or scales(number, self.role, w)):
+            return precise(number, w).kind.numbers(w)
         return self.kind.numbers(w)
 
     def loss(self, w: Format, noise: bool = False) -> tuple[int, bool] | None:
@@ -136,6 +139,8 @@ class Constants:
         if self.real and kind.is_fixed and value:
             self.found.append(SourceConstant(Fraction(value), kind, self._place(Fraction(value)), role))
             return load(Address(self._memory((0,), Exact(kind, (Fraction(value),)), None), None), kind)
+        if kind is Kind.FIXED and not self.scales(value, role) and scales(value, role, self.w):
+            role = Role.VALUE
         e = number_as(value, kind, role, self.w)
         if not kind.is_real:
             return e
@@ -148,6 +153,13 @@ class Constants:
             return e
         region = self._memory((e.param,), Exact(e.kind, (exact,)), None if found.place is None else found.place.span)
         return load(Address(region, None), e.kind)
+
+    def scales(self, value: int | float | Fraction, role: Role) -> bool:
+        """Whether a number of a product or quotient has a point of its own (see `scales`). Numbers of the library are at F."""
+        if self.real or not scales(value, role, self.w):
+            return False
+        place = self._place(Fraction(value))
+        return place is None or not place.library
 
     def realigned(self, e: E, kind: Kind) -> E | None:
         """A number of the source at the point of another kind, where its word at one of the points is not exact.

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 from fractions import Fraction
-from math import gcd
+from math import gcd, isfinite
 from typing import Any, NamedTuple
 
 from retrograd.compiler.ir.statements import Kind, Region, Var, fixed_at
@@ -86,6 +86,10 @@ class Role(Enum):
     COMPARED = "compared"
     #: a factor, a divisor, or a term beside numbers with points of their own: it keeps all of its bits
     FACTOR = "factor"
+    #: in a product, below or above in a quotient of fixed numbers: it keeps all of its bits where its word at the point F loses half of them
+    MULTIPLIER = "multiplier"
+    DIVISOR = "divisor"
+    DIVIDEND = "dividend"
     #: a part of a complex number that is smaller than the other part by 2^50, as the sine in e^iπ
     NEGLIGIBLE = "negligible"
 
@@ -207,9 +211,29 @@ def precise(value: int | float | Fraction, w: Format) -> E:
     return const(word_of(exact, kind, w), kind)
 
 
+def scales(value: int | float | Fraction, role: Role, w: Format) -> bool:
+    """Whether a number in a product or quotient x·c, x/c, c/x of fixed numbers has a point of its own.
+
+    At the point F it loses more than half of its bits or does not fit, and for some x the result is neither 0 nor too large.
+    """
+    if role not in (Role.MULTIPLIER, Role.DIVISOR, Role.DIVIDEND) or not value:
+        return False
+    if isinstance(value, float) and not isfinite(value):
+        return False
+    number, least, greatest = abs(Fraction(value)), w.times(1, -w.frac), w.times(w.sign, -w.frac)
+    if round(number / least) < w.sign and w.keeps(number):
+        return False
+    if role is Role.DIVIDEND:
+        # `fdivp` has W − 2 places at most: a dividend must fit at the point that they leave.
+        return least**2 / 2 < number and round(w.times(number, 2 * w.frac - w.width + 2)) < w.sign
+    factor = number if role is Role.MULTIPLIER else 1 / number
+    return least / 2 / greatest < factor < greatest / least
+
+
 def number_as(value: int | float | Fraction, kind: Kind, role: Role, w: Format) -> E:
     """A number of the source in its role. Raises OverflowError, ValueError."""
-    return precise(value, w) if role is Role.FACTOR and kind is Kind.FIXED else constant(value, kind, w)
+    own = kind is Kind.FIXED and (role is Role.FACTOR or scales(value, role, w))
+    return precise(value, w) if own else constant(value, kind, w)
 
 
 #: kinds whose words wrap mod 2^W

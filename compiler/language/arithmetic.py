@@ -34,6 +34,7 @@ from retrograd.compiler.ir.expressions import (
     neg,
     negated,
     number_as,
+    scales,
     sub,
 )
 from retrograd.compiler.ir.statements import (
@@ -137,14 +138,20 @@ def _exact(value: Value) -> Fraction | None:
 
 
 class Arithmetic:
-    """Operators in one format. `number`: (value, kind, role) -> the expression of a number of the source."""
+    """Operators in one format. `number`: (value, kind, role) -> the expression of a number of the source. `own_point`: as `scales`."""
 
     #: the kind of the parts of a complex number
     fixed = FIXED
 
-    def __init__(self, w: Format, number: Callable[[Any, Kind, Role], E] | None = None) -> None:
+    def __init__(
+        self,
+        w: Format,
+        number: Callable[[Any, Kind, Role], E] | None = None,
+        own_point: Callable[[Any, Role], bool] | None = None,
+    ) -> None:
         self.w = w
         self.number = number or (lambda value, kind, role: number_as(value, kind, role, w))
+        self._scales = own_point or (lambda value, role: scales(value, role, w))
         self.complex = ComplexArithmetic(self)
         self.lognum = LognumArithmetic(self)
         self.points = PointArithmetic(self)
@@ -315,6 +322,8 @@ class Arithmetic:
         if pointed(kinds):
             return Scalar(self.points.binary(op, self._own(x), self._own(y)))
         kind = FIXED if FIXED in kinds or op == "/" else UINT if UINT in kinds else INT
+        if kind is FIXED and op in ("*", "/"):
+            return Scalar(self._scaled(op, x, y))
         if kind is UINT and op in _BOTH:
             a, b = self.modulo(x), self.modulo(y)
         else:
@@ -327,8 +336,6 @@ class Arithmetic:
                 e = sub(a, b, self.w)
             case "*":
                 e = self._product(a, b, kind)
-            case "/":
-                e = apply("fdiv", FIXED, a, b)
             case "//" | "%" if kind is UINT:
                 e = self._unsigned_division(op, a, b)
             case "//":
@@ -342,6 +349,22 @@ class Arithmetic:
             case _:
                 raise TypeError(f"{op} is not defined for {kind.value}")
         return Scalar(e)
+
+    def _scaled(self, op: str, x: Value, y: Value) -> E:
+        """x · y or x / y at the point F, of operands at it.
+
+        A number c of the source that would lose half of its bits at F has a point of its own, and x / c is x · (1/c) then.
+        """
+        if op == "/" and isinstance(y, Constant):
+            number = y.value.item() if isinstance(y.value, np.generic | np.ndarray) else y.value
+            if self._scales(number, Role.DIVISOR):
+                inverse = self.number(1 / Fraction(number), FIXED, Role.FACTOR)
+                return self.points.scaled("fmul", self.expression(x, FIXED), inverse)
+        roles = (Role.MULTIPLIER, Role.MULTIPLIER) if op == "*" else (Role.DIVIDEND, Role.DIVISOR)
+        a, b = (self.expression(v, FIXED, role) for v, role in zip((x, y), roles, strict=True))
+        if op == "*" and not pointed((a.kind, b.kind)):
+            return self._product(a, b, FIXED)
+        return self.points.scaled("fmul" if op == "*" else "fdiv", a, b)
 
     def _own(self, value: Value) -> E:
         """A number at the point that it has; a constant of the source with all of its bits."""
@@ -433,7 +456,7 @@ class Arithmetic:
                 return b if a == one else a
         if kind in WRAPPING and a.op == "const" and b.op == "const":
             return integer(a.param * b.param, kind, self.w)
-        return apply("mul" if kind in WRAPPING else "fmul", kind, a, b)
+        return apply("mul", kind, a, b) if kind in WRAPPING else self.points.scaled("fmul", a, b)
 
     def _bitwise(self, op: str, x: Value, y: Value, kinds: set[Kind]) -> Value:
         if not kinds <= {INT, UINT, BOOL}:

@@ -135,6 +135,31 @@ class PointArithmetic:
             point = a.kind.point(w) - b.kind.point(w) + w.frac
         return apply("fdiv", self._kind_at(point), a, b)
 
+    def scaled(self, function: str, a: E, b: E) -> E:
+        """`fmul` or `fdiv` at the point F, of operands at it or numbers of the source at points of their own.
+
+        A product x·c with such a number keeps its bits as a factor: it has the point of `product`, where it cannot overflow.
+        """
+        for x, c in ((a, b), (b, a)):
+            if function == "fmul" and c.kind is not FIXED and self._known(c) == 1:
+                return x
+        # A numerator is moved to the left by at most W − 2 places, where it may not fit.
+        most = self.w.width - 2 if function == "fdiv" else None
+        return apply(function, FIXED, self._factor(a), self._factor(b, most))
+
+    def _factor(self, e: E, most: int | None = None) -> E:
+        """A product at F with a number at a point of its own, at the point at which it cannot overflow, but `most`."""
+        if e.op == "neg":
+            inner = self._factor(e.args[0], most)
+            return e if inner is e.args[0] else E("neg", inner.kind, (inner,))
+        if e.kind is not FIXED or e.op != "apply" or e.param != "fmul":
+            return e
+        own = {x.kind for x in e.args if self._known(x) is not None}
+        if FIXED in own or not own:
+            return e
+        finest = self.product(*e.args).kind
+        return E(e.op, finest if most is None or finest.point(self.w) <= most else self._kind_at(most), e.args, e.param)
+
     def root(self, x: E) -> E:
         point = x.kind.point(self.w) + self.w.frac >> 1
         return apply("fsqrt", FIXED if x.kind is FIXED else self._kind_at(point), x)

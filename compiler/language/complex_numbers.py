@@ -183,6 +183,8 @@ class ComplexArithmetic:
                 return fields["re"], fields["im"]
             case Constant(complex() as z):
                 return self._part(z.real, z.imag), self._part(z.imag, z.real)
+            case Constant(number) if op in ("*", "/") and isinstance(number, float) and number:
+                return x, _ZERO  # a factor of its own binary point, if it needs one
             case Scalar() | Constant():
                 return Scalar(self._real.expression(x, self._real.fixed)), _ZERO
         raise TypeError(f"{op} is not defined for {describe(x)} and a complex number")

@@ -259,15 +259,23 @@ def times(y: fixed, x: fixed, c: rg.static) -> None:
     y += x * c
 
 
+@reversible
+def plus(y: fixed, x: fixed, c: rg.static) -> None:
+    y += x + c
+
+
 @pytest.mark.filterwarnings("ignore::retrograd.isa.diagnostics.PrecisionWarning")
 @pytest.mark.parametrize("x", [1.0, 1000.0, 1e6, 1e12])
 @pytest.mark.parametrize("c", [0.5, 0.1, 1e-6, 1e-9, 6.674e-11])
 def test_the_format_keeps_the_bits_of_the_constants(c: float, x: float) -> None:
-    """It holds both, or there is no such format: the finest format that holds the values loses bits of the constant."""
+    """It holds both, or there is no such format: the finest format that holds the values loses bits of the constant.
+
+    A factor has a point of its own in every format.
+    """
     measured = rg.Format(64, 20 if c == 0.5 else 35)
     if x > 2.0 ** (63 - measured.frac):
         return
-    found = rg.ranges(times, 0.0, x, c, format=measured)
+    found = rg.ranges(plus, 0.0, x, c, format=measured)
     finest = rg.Format(64, 63 - 1 - int(np.frexp(x)[1]))
     if finest.keeps(c):
         assert found.fits() == finest
@@ -275,7 +283,8 @@ def test_the_format_keeps_the_bits_of_the_constants(c: float, x: float) -> None:
         with pytest.raises(InputError, match=f"RG0604.*the constant {c:.6g} of line"):
             found.fits()
     with pytest.raises(InputError, match="RG0604"):
-        rg.ranges(times, 0.0, 1.0, 1e-9).fits(32)
+        rg.ranges(plus, 0.0, 1.0, 1e-9).fits(32)
+    assert rg.ranges(times, 0.0, x, c, format=measured).fits() == finest
 
 
 @pytest.mark.filterwarnings("ignore::retrograd.isa.diagnostics.PrecisionWarning")
@@ -283,7 +292,8 @@ def test_a_run_that_overflows_where_a_constant_holds() -> None:
     with pytest.raises(
         InputError, match="a run overflows in finer formats, and in Q40\\.24 a constant of the source is 0"
     ):
-        rg.ranges(times, 0.0, 1e11, 1e-9)
+        rg.ranges(plus, 0.0, 1e11, 1e-9)
+    assert rg.ranges(times, 0.0, 1e11, 1e-9).format == rg.Format(64, 24)
 
 
 def test_a_notebook_shows_tables() -> None:

@@ -266,6 +266,7 @@ class Lowering:
             and (
                 literals
                 or e.op == "uint"
+                or (e.op in ("*", "/") and isinstance(a.value, float))
                 or (e.op == "**" and a is e.args[1] and isinstance(a.value, float) and abs(a.value) >= most)
             )
             else self._operand(a, env)

@@ -161,7 +161,7 @@ class Context:
         self.w = module.w
         self.scope = Scope()
         self.locals = OwnedLocals(self.builder, self.scope, errors.fail)
-        self.arithmetic = Arithmetic(module.w, module.constants.number)
+        self.arithmetic = Arithmetic(module.w, module.constants.number, module.constants.scales)
         #: the statements that follow the current one in its block
         self.following: Sequence[ast.stmt] = ()
         #: of the current block

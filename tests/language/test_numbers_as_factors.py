@@ -1,0 +1,194 @@
+"""Products and quotients by numbers of the source that have few bits at the binary point of the program, against exact rationals."""
+
+from __future__ import annotations
+
+import linecache
+import random
+import warnings
+from fractions import Fraction
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+import retrograd as rg
+from retrograd import Array, Format, fixed, reversible
+
+FORMATS = [Format(64, 32), Format(64, 48), Format(64, 8), Format(64, 63), Format(32, 16), Format(16, 12), Format(8, 4), Format(16, 0)]  # fmt: skip
+ENGINES = ("reference", "threaded", "translated")
+BODIES = {
+    "x * c": "@rg.reversible\ndef f(y: fixed, x: fixed):\n    y += x * C",
+    "c * x": "@rg.reversible\ndef f(y: fixed, x: fixed):\n    y -= -C * x",
+    "x / c": "@rg.reversible\ndef f(y: fixed, x: fixed):\n    y += x / C",
+    "c / x": "@rg.reversible\ndef f(y: fixed, x: fixed):\n    y += C / x",
+    "functional": "@rg.functional\ndef f(x: fixed) -> fixed:\n    return x * C",
+}
+_MODULES = iter(range(10**9))
+
+
+def compiled(text: str, **names: Any) -> Any:
+    file = f"<factors {next(_MODULES)}>"
+    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+    module = ModuleType("factors_of_test")
+    vars(module).update(rg=rg, fixed=fixed, Array=Array, __file__=file, **names)
+    exec(compile(text, file, "exec", dont_inherit=True), vars(module))
+    return module.f
+
+
+def outcome(made: Any) -> tuple[Any, str | None]:
+    """The result, or the code of the trap."""
+    try:
+        return made(), None
+    except rg.ProgramTrap as trap:
+        return None, trap.code
+
+
+def arguments(written: str, x: Any) -> tuple[Any, Any]:
+    return (x, 0.0) if written == "functional" else (0.0, x)
+
+
+def value_of(written: str, c: Fraction, x: Fraction) -> Fraction:
+    return x / c if written == "x / c" else c / x if written == "c / x" else x * c
+
+
+def is_useful(written: str, c: float, w: Format) -> bool:
+    """Whether some x has a result that is neither 0 nor out of range."""
+    least, greatest = Fraction(1, 1 << w.frac), Fraction(w.sign, 1 << w.frac)
+    if written == "c / x" and round(abs(Fraction(c)) / (least**2 * (w.sign >> 1))) >= w.sign:
+        return False
+    found = sorted(abs(value_of(written, Fraction(c), x)) for x in (least, greatest))
+    return found[1] > least / 2 and found[0] < greatest
+
+
+def keeps_at_one_point(c: float, w: Format) -> bool:
+    return w.keeps(c) and -w.sign <= round(Fraction(c) * (1 << w.frac)) < w.sign
+
+
+def numbers(w: Format, rng: random.Random) -> list[float]:
+    """Numbers of all sizes with few bits at the point F, and those at the ends of what has results."""
+    w0, f = w.width, w.frac
+    ends = [-w0, 1 - w0, w0 - 1, w0, -2 * f - 1, 2 * w0 - 3 - 2 * f]
+    found = [1e-9, -6.674e-11, 6e23, 3.0, *(2.0**n * k for n in ends for k in (0.999, 1.001))]
+    found += [rng.choice((1, -1)) * rng.uniform(1, 2) * 2.0 ** rng.randint(-w0, w0) for _ in range(10)]
+    return [c for c in found if not keeps_at_one_point(c, w)]
+
+
+def words(w: Format, rng: random.Random) -> list[int]:
+    sizes = [rng.randint(1, w.width - 1) for _ in range(8)]
+    return [1, -w.sign, *(rng.choice((1, -1)) * rng.randrange(1, 1 << n) for n in sizes)]
+
+
+@pytest.mark.parametrize("w", FORMATS, ids=str)
+@pytest.mark.parametrize("written", BODIES)
+def test_the_error_is_the_stated_one(written: str, w: Format) -> None:
+    """|y − exact| ≤ ½ ulp, ¾ of c / x, and |exact|·2^(1 − W); refused if no x has a result; trapped where it does not fit.
+
+    All engines have the same words, and the way back ends at the first bit.
+    """
+    rng = random.Random(f"{written} {w}")
+    ulp, computed = Fraction(1, 1 << w.frac), 0
+    for c in numbers(w, rng):
+        f = compiled(BODIES[written], C=c)
+        if not is_useful(written, c, w):
+            if not w.vanishes(c) and abs(c) < w.sign * ulp - ulp / 2:
+                continue
+            with pytest.raises(rg.CompileError, match=r"RG0730|RG0714"):
+                rg.run(f, *arguments(written, rg.fixed.to_reals([1], w)[0]), format=w, precision="ignore")
+            continue
+        for word in words(w, rng):
+            x = rg.fixed.to_reals([word & w.mask], w)[0]
+            exact = value_of(written, Fraction(c), Fraction(word) * ulp)
+            error = ulp * (Fraction(3, 4) if written == "c / x" else Fraction(1, 2)) + abs(exact) / w.sign
+            found, trap = outcome(lambda f=f, x=x: rg.run(f, *arguments(written, x), format=w, engine="reference"))
+            if found is None:
+                assert trap == "RG0404"
+                assert abs(exact) + error > (w.sign - 1) * ulp, (c, word)
+                continue
+            y = w.signed(found.words["out" if written == "functional" else "y"][0])
+            assert abs(y * ulp - exact) <= error, (c, word)
+            computed += 1
+            for engine in ENGINES[1:]:
+                assert rg.run(f, *arguments(written, x), format=w, engine=engine).words == found.words
+            back = rg.run(~f, *found.values, format=w).words
+            assert tuple(back[k][0] for k in back) == arguments(written, word & w.mask)
+    assert computed > 10
+
+
+@pytest.mark.parametrize("written", BODIES)
+def test_nothing_is_reported_and_the_slope_is_that_of_the_number(written: str) -> None:
+    """∂y/∂x = c, 1/c, −c/x²: within 2^−20 of it and the last place of a cotangent."""
+    w = Format()
+    for c, x in ((1e-9, 3.0), (-6.674e-11, 0.001), (2.5e-7, 0.01), (3e10, 2e-8 if written != "c / x" else 4e4)):
+        number = 1 / c if written == "x / c" else c
+        f = compiled(BODIES[written], C=number)
+        slope = value_of(written, Fraction(number), Fraction(1))
+        if written == "c / x":
+            slope = -Fraction(number) / w.to_real(w.from_real(x)) ** 2
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            gradient = rg.grad(f, "x", loss="out" if written == "functional" else "y", precision="ignore")
+            found = Fraction(gradient(*arguments(written, x)))
+        assert abs(found - slope) <= abs(slope) / 2**20 + Fraction(1, 2**44), (c, found)
+
+
+CHAINS = {
+    "G * a * b": lambda g, a, b: g * a * b,
+    "a * (b * G)": lambda g, a, b: a * b * g,
+    "-(G * a) * b": lambda g, a, b: -(g * a) * b,
+    "(a * G) / b": lambda g, a, b: a * g / b,
+    "b / (a * G)": lambda g, a, b: b / (a * g),
+    "(a / (1 / G)) * b": lambda g, a, b: a * g * b,
+    "(a * G) ** 2 + b": lambda g, a, b: (a * g) ** 2 + b,
+    "(a * G) * (b * G)": lambda g, a, b: a * g * b * g,
+    "G * a + b * G": lambda g, a, b: g * (a + b),
+}
+
+
+@pytest.mark.parametrize("text", CHAINS)
+def test_a_product_with_such_a_number_keeps_its_bits_as_a_factor(text: str) -> None:
+    """At F, 6.674e-11 · 5 is off by a third. Each factor has 30 bits or more here, so results are within 2^−29 and one unit."""
+    f = compiled(f"@rg.reversible\ndef f(y: fixed, a: fixed, b: fixed):\n    y += {text}", G=6.674e-11)
+    for a, b in ((5.0, 2.0**30), (12345.678, -(2.0**20)), (-(2.0**30), 1000.25)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            found, trap = outcome(lambda f=f, a=a, b=b: rg.run(f, 0.0, a, b, precision="ignore"))
+        exact = CHAINS[text](Fraction(6.674e-11), *map(Fraction, (a, b)))
+        if found is None:
+            assert trap == "RG0404"
+            assert abs(exact) >= 2**31
+            continue
+        y = Fraction(found.values.y)
+        assert abs(y - exact) <= abs(exact) / 2**29 + Fraction(1, 2**32), (a, b, float(y), float(exact))
+        bound = rg.error_bound(f, 0.0, a, b, precision="ignore")
+        assert abs(y - exact) <= Fraction(bound.bound) + Fraction(1, 2**80)
+        assert tuple((~f)(*found.values)) == (0.0, *found.values[1:])
+
+
+def test_numbers_of_arrays_structs_and_complex_numbers() -> None:
+    """Element by element, in batches too, with the bits of one run each."""
+    scale = 3e-10
+
+    @reversible
+    def f(ys: Array[fixed, "n"], z: complex, xs: Array[fixed, "n"], v: complex) -> None:
+        ys += xs * scale
+        z += v * scale
+
+    rng = np.random.default_rng(1)
+    xs, v = rng.uniform(-1e9, 1e9, (4, 3)), rng.uniform(-1e9, 1e9, 4) * (1 + 2j)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = rg.run_batch(f, np.zeros((4, 3)), np.zeros(4, complex), xs, v)
+    assert np.abs(found.values.ys - xs * scale).max() <= 2.0**-32
+    assert np.abs(found.values.z - v * scale).max() <= 2.0**-31
+    for k in range(4):
+        assert (rg.run(f, [0.0] * 3, 0j, xs[k], v[k], engine="reference").values.ys == found.values.ys[k]).all()
+
+
+@pytest.mark.parametrize(
+    "text", ["y += x + G", "y += rg.select(x > 0, G, x)", "y += (x + G) * G", "n += x > G", "k = G\n    n += x >= k"]
+)
+def test_sums_choices_and_comparisons_refuse_what_would_be_zero(text: str) -> None:
+    f = compiled(f"@rg.reversible\ndef f(y: fixed, n: int, x: fixed):\n    {text}", G=6.674e-11)
+    with pytest.raises(rg.CompileError, match="RG0730"):
+        f(0.0, 0, 1.0)
