@@ -3,7 +3,7 @@
     word = round(number · 2^F)
     number ≠ 0 and word = 0                              an error, RG0730
     |word/2^F − number| > |number| · 2^(−W/4)            a PrecisionWarning: more than half of the significant bits are lost
-    either, in a product or a quotient                   word = round(number · 2^p) at the finest point p that holds it, without a report
+    either, of a factor or a divisor                     word = round(number · 2^p), p the finest point that holds it
 
 Every front end makes its words here, so this is the one place where a number of the source is rounded. Numbers that are folded
 together are numbers of Python until then, so only the result is rounded. Constants of the library become words without a report: they
@@ -147,7 +147,9 @@ class Constants:
         exact = Fraction(value)
         found = self._known.get((exact, kind, role))
         if found is None:
-            found = self._noted(SourceConstant(exact, kind, self._place(exact), role), lambda _: brief(value))
+            place = self._place(exact)
+            own = Role.VALUE if place is not None and place.library and role is not Role.FACTOR else role
+            found = self._noted(SourceConstant(exact, kind, place, own), lambda _: brief(value))
             self._known[exact, kind, role] = found
         if not self.recorded or (kind.is_fixed and _holds(e.kind.numbers(self.w), exact)):
             return e
@@ -155,7 +157,7 @@ class Constants:
         return load(Address(region, None), e.kind)
 
     def scales(self, value: int | float | Fraction, role: Role) -> bool:
-        """Whether a number of a product or quotient has a point of its own (see `scales`). Numbers of the library are at F."""
+        """`scales` of a number of the source; numbers of the library are at F."""
         if self.real or not scales(value, role, self.w):
             return False
         place = self._place(Fraction(value))

@@ -86,7 +86,7 @@ class Role(Enum):
     COMPARED = "compared"
     #: a factor, a divisor, or a term beside numbers with points of their own: it keeps all of its bits
     FACTOR = "factor"
-    #: in a product, below or above in a quotient of fixed numbers: it keeps all of its bits where its word at the point F loses half of them
+    #: in x·c, x/c, c/x: it keeps all of its bits where its word at the point F loses half of them (`scales`)
     MULTIPLIER = "multiplier"
     DIVISOR = "divisor"
     DIVIDEND = "dividend"
@@ -214,11 +214,10 @@ def precise(value: int | float | Fraction, w: Format) -> E:
 def scales(value: int | float | Fraction, role: Role, w: Format) -> bool:
     """Whether a number in a product or quotient x·c, x/c, c/x of fixed numbers has a point of its own.
 
-    At the point F it loses more than half of its bits or does not fit, and for some x the result is neither 0 nor too large.
+    Its word at the point F loses half of its bits or does not fit, and some result is neither 0 nor too large.
     """
-    if role not in (Role.MULTIPLIER, Role.DIVISOR, Role.DIVIDEND) or not value:
-        return False
-    if isinstance(value, float) and not isfinite(value):
+    factor = role in (Role.MULTIPLIER, Role.DIVISOR, Role.DIVIDEND)
+    if not factor or not value or (isinstance(value, float) and not isfinite(value)):
         return False
     number, least, greatest = abs(Fraction(value)), w.times(1, -w.frac), w.times(w.sign, -w.frac)
     if round(number / least) < w.sign and w.keeps(number):
@@ -226,8 +225,7 @@ def scales(value: int | float | Fraction, role: Role, w: Format) -> bool:
     if role is Role.DIVIDEND:
         # `fdivp` has W − 2 places at most: a dividend must fit at the point that they leave.
         return least**2 / 2 < number and round(w.times(number, 2 * w.frac - w.width + 2)) < w.sign
-    factor = number if role is Role.MULTIPLIER else 1 / number
-    return least / 2 / greatest < factor < greatest / least
+    return least / 2 / greatest < (number if role is Role.MULTIPLIER else 1 / number) < greatest / least
 
 
 def number_as(value: int | float | Fraction, kind: Kind, role: Role, w: Format) -> E:

@@ -138,7 +138,10 @@ def _exact(value: Value) -> Fraction | None:
 
 
 class Arithmetic:
-    """Operators in one format. `number`: (value, kind, role) -> the expression of a number of the source. `own_point`: as `scales`."""
+    """Operators in one format.
+
+    `number`: (value, kind, role) -> the expression of a number of the source. `own_point`: as `scales`.
+    """
 
     #: the kind of the parts of a complex number
     fixed = FIXED
@@ -353,7 +356,7 @@ class Arithmetic:
     def _scaled(self, op: str, x: Value, y: Value) -> E:
         """x · y or x / y at the point F, of operands at it.
 
-        A number c of the source that would lose half of its bits at F has a point of its own, and x / c is x · (1/c) then.
+        A number c that would lose half of its bits at F has a point of its own, and x / c is x · (1/c) then.
         """
         if op == "/" and isinstance(y, Constant):
             number = y.value.item() if isinstance(y.value, np.generic | np.ndarray) else y.value

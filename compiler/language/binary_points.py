@@ -138,11 +138,8 @@ class PointArithmetic:
     def scaled(self, function: str, a: E, b: E) -> E:
         """`fmul` or `fdiv` at the point F, of operands at it or numbers of the source at points of their own.
 
-        A product x·c with such a number keeps its bits as a factor: it has the point of `product`, where it cannot overflow.
+        A product x·c with such a number keeps its bits as a factor: at the point of `product` it cannot overflow.
         """
-        for x, c in ((a, b), (b, a)):
-            if function == "fmul" and c.kind is not FIXED and self._known(c) == 1:
-                return x
         # A numerator is moved to the left by at most W − 2 places, where it may not fit.
         most = self.w.width - 2 if function == "fdiv" else None
         return apply(function, FIXED, self._factor(a), self._factor(b, most))

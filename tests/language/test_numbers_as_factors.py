@@ -1,4 +1,4 @@
-"""Products and quotients by numbers of the source that have few bits at the binary point of the program, against exact rationals."""
+"""Products and quotients by numbers of the source that have few bits at the point F, against exact rationals."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ import pytest
 import retrograd as rg
 from retrograd import Array, Format, fixed, reversible
 
-FORMATS = [Format(64, 32), Format(64, 48), Format(64, 8), Format(64, 63), Format(32, 16), Format(16, 12), Format(8, 4), Format(16, 0)]  # fmt: skip
+SIZES = ((64, 32), (64, 48), (64, 8), (64, 63), (32, 16), (16, 12), (8, 4), (16, 0))
+FORMATS = [Format(width, frac) for width, frac in SIZES]
 ENGINES = ("reference", "threaded", "translated")
 BODIES = {
     "x * c": "@rg.reversible\ndef f(y: fixed, x: fixed):\n    y += x * C",
@@ -82,7 +83,7 @@ def words(w: Format, rng: random.Random) -> list[int]:
 @pytest.mark.parametrize("w", FORMATS, ids=str)
 @pytest.mark.parametrize("written", BODIES)
 def test_the_error_is_the_stated_one(written: str, w: Format) -> None:
-    """|y − exact| ≤ ½ ulp, ¾ of c / x, and |exact|·2^(1 − W); refused if no x has a result; trapped where it does not fit.
+    """|y − exact| ≤ ½ ulp, ¾ of c / x, and |exact|·2^(1 − W); refused if no x has a result; a trap where none fits.
 
     All engines have the same words, and the way back ends at the first bit.
     """
@@ -147,7 +148,7 @@ CHAINS = {
 
 @pytest.mark.parametrize("text", CHAINS)
 def test_a_product_with_such_a_number_keeps_its_bits_as_a_factor(text: str) -> None:
-    """At F, 6.674e-11 · 5 is off by a third. Each factor has 30 bits or more here, so results are within 2^−29 and one unit."""
+    """At F, 6.674e-11 · 5 is off by a third. Each factor has 30 bits here, so results are within 2^−29 and one unit."""
     f = compiled(f"@rg.reversible\ndef f(y: fixed, a: fixed, b: fixed):\n    y += {text}", G=6.674e-11)
     for a, b in ((5.0, 2.0**30), (12345.678, -(2.0**20)), (-(2.0**30), 1000.25)):
         with warnings.catch_warnings():
