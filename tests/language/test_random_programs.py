@@ -73,7 +73,7 @@ CONSTRUCTS = (
     "    ~q", "C[", "in reversed(range(", "zip(range(", ") ** ((", "** (-", "u0: ", " @ ", "rg.top(", "len(st",
     "rg.repeat(", "rg.view(-", "rg.view(~", "rg.view(not ", "*xs: int", ", *a", "xs[1:]", "p1(-", "[: (", " :])", "(len(w",
     "complex(", ".conjugate()", ".imag ", "rg.unchecked()", "insert(", "remove(", "D(a", ".adjoint", "rg.tanh(", "rg.hypot(",
-    "import dot", "*xs: fixed", "*xs[1:]", "rg.view(-a", "rg.view(~a", "w1 = a", "+ 1] += t", "rg.cosh(",
+    " * 3e-7", " / 4e-5", "import dot", "*xs: fixed", "*xs[1:]", "rg.view(-a", "rg.view(~a", "w1 = a", "+ 1] += t", "rg.cosh(",
 )  # fmt: skip
 STATEMENTS = ("AugAssign", "AnnAssign", "Assert", "Assign", "Delete", "For", "If", "IfExp", "While", "With")
 

@@ -228,7 +228,7 @@ class Expressions(Writer):
     target_is_memory = False
 
     def fixed_constant(self) -> str:
-        return self.pick(("0.5", "1.25", "-2.0", "3.0", "0.1", "-0.75", "1e-3"))
+        return self.pick(("0.5", "1.25", "-2.0", "3.0", "0.1", "-0.75", "0.01"))
 
     def fixed(self, depth: int = 2) -> str:
         pile = self._of_a_pile("fixed") if depth > 0 and self.chance(0.1) else None
@@ -252,8 +252,12 @@ class Expressions(Writer):
             return self.fixed(depth - 2)
 
         match self.rng.randrange(22):
-            case 0 | 1 | 2 | 3:
+            case 0 | 1 | 2:
                 return f"{x()} {self.pick('+-')} {self._wrapped(y())}"
+            case 3:
+                # Numbers with points of their own. A product as a factor would keep its bits: see `Arithmetic.binary`.
+                e = self._wrapped(x())
+                return f"abs({self.pick((f'{e} * 3e-7', f'-0.0006 * {e}', f'{e} / 3e7', f'{e} / 4e-5'))})"
             case 4 | 5:
                 return f"{self._wrapped(x())} * {self.pick(('0.5', '-0.25', '0.3', '2'))}"
             case 6:

@@ -164,6 +164,8 @@ class Arithmetic:
         if op in ("&", "|", "^", "<<", ">>"):
             return self._bitwise(op, x, y, kind)
         kind = FIXED if op == "/" or kind == FIXED else INT
+        if kind == FIXED and op in ("*", "/") and (found := self._by_a_number(op, x, y)) is not None:
+            return found
         a, b = self.signed(self.word(x, kind)), self.signed(self.word(y, kind))
         if op in ("/", "//", "%") and b == 0:
             raise Trapped("division by zero")
@@ -179,6 +181,26 @@ class Arithmetic:
             case "%":
                 return self.tame(a % b, kind)
         raise AssertionError(op)
+
+    def _by_a_number(self, op: str, x: Number, y: Number) -> Word | None:
+        """c·x, x·c or x/c for a number c whose word at the point F loses half of its bits or does not fit; None for others.
+
+        Such a factor c, or 1/c, has the word of W bits with the most places. The programs use the absolute value of the result.
+        """
+        x, y = (y, x) if op == "*" and not isinstance(x, Word) else (x, y)
+        if not isinstance(x, Word) or isinstance(y, Word):
+            return None
+        c, w = Fraction(y), self.w
+        scaled = c * (1 << w.frac)
+        fits = -w.sign <= round(scaled) < w.sign
+        if not c or (fits and abs(round(scaled) - scaled) * 2 ** (w.width // 4) <= abs(scaled)):
+            return None
+        c = c if op == "*" else 1 / c
+        places = next(
+            p for p in range(3 * w.width, -3 * w.width, -1) if -w.sign <= round(c * Fraction(2) ** p) < w.sign
+        )
+        factor = round(c * Fraction(2) ** places) / Fraction(2) ** places
+        return self.tame(nearest(self.signed(self.word(x, FIXED)) * factor), FIXED)
 
     def _bitwise(self, op: str, x: Number, y: Number, kind: str) -> Word:
         a, b = self.word(x), self.word(y)
