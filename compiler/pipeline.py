@@ -168,7 +168,7 @@ def lower(
     module = ModuleBuilder(w, recorded, real, placed)
     module.constants.pointed = any(map(has_points, types))
     gradients = GradientProcedures()
-    part = (w.mask + 1) // 16
+    part = w.share
     declared = Declare(gradients.add, min(HEAP, part) if heap is None else heap, forget, parts)
     specialiser = Specialiser(module, gradients.declare, declared)
     module.files[function.source.file] = function.source.lines

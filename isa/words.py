@@ -43,6 +43,11 @@ class Format:
     #: 2^(W/4): a number whose word has a magnitude of this or more keeps half of its bits, see `keeps`
     few: int = field(init=False, repr=False, compare=False)
 
+    @property
+    def share(self) -> int:
+        """The most words of a heap, stack or the like whose size is a limit: a sixteenth of all addresses."""
+        return (self.mask + 1) // 16
+
     def __post_init__(self) -> None:
         if not isinstance(self.width, int) or self.width not in WIDTHS:
             raise _no_format(f"width must be one of {WIDTHS}, not {self.width!r:.40}")

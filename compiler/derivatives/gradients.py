@@ -286,6 +286,7 @@ def _room(module: ir.Module, keep: int) -> tuple[ir.Module, Kept | None, ir.Bloc
     """
     if not keep:
         return module, None, (), ()
+    keep = min(keep, module.format.share)
     module, region = with_region(module, "kept", keep + 1)
     assert region.address is not None
     pointer = ir.Var("kept", ir.Kind.ADDRESS)
@@ -519,7 +520,7 @@ def _expand(group: Sequence[DerivativeCall], module: Module) -> Module:
         parts.append((g, part))
         cells |= active_storage(part, *_inner(module, g))
     offset, wide = with_shadow_memory(module, frozenset(cells))
-    wide, region = with_region(wide, "kept", max(g.keep for g in group))
+    wide, region = with_region(wide, "kept", min(max(g.keep for g in group), module.format.share))
     regions, procedures = dict.fromkeys((region,)), dict(wide.procedures)
     for g, part in parts:
         inputs, results = _inner(module, g)

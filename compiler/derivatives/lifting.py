@@ -247,7 +247,7 @@ class Lifting:
             return [ir.Op(TABLE["erase"], shadow, span=span) for shadow in shadows]
         (shadow,) = shadows
         region, pointer = self.kept.region, self.kept.pointer
-        room = f"{self.kept.words} cotangents are kept, and there is room for no more"
+        room = f"the memory of {self.kept.words} words for kept cotangents is full"
         return [
             ir.Check(ir.Test("ltu", pointer, ir.Const(self.kept.end)), "RG0809", room, span),
             ir.Op(TABLE["exch"], shadow, pointer, None, 0, span, region),
