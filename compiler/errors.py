@@ -80,6 +80,10 @@ register(
     ("RG0733", "not a loop with checkpoints", "The steps of such a loop are functions of its state, and are computed several times. The first state is kept until the routine "
      "around the loop is uncomputed.",
      "docs/guides/time-and-space.md has the form of the block: a loop over a range within a routine, whose body overwrites variables by `x = …`."),
+    ("RG0734", "program too large for its format",
+     "Addresses, and distances of jumps and accesses, are words. In formats of 4, 8 and 16 bits there are few of them, "
+     "and each derivative has several times the code and memory of its function.",
+     "Choose a wider format, or write a smaller program."),
     ("RG0801", "index out of range", "The array has no such element.",
      "Test the index or the length with a branch first, or correct the loop's bounds."),
     ("RG0802", "dirty ancilla", "A variable that is freed must hold its initial value, or the value that the freeing statement gives. Any other value would be erased.",
@@ -97,7 +101,8 @@ register(
      "when the program runs.",
      "End the recursion earlier, make the array shorter, or enlarge the stack: `@reversible(stack=…)` or `@rg.functional(stack=…)` sets its words."),
     ("RG0809", "no room for cotangents", "A gradient that can run backward keeps the cotangents of freed variables, and the memory for them is full.",
-     "Enlarge it: `keep=…` sets its words."),
+     "Enlarge it: `keep=…` of `rg.reversible_gradient`, or `heap=…` of a functional function, sets its words. In a "
+     "format of 8 or 16 bits it has at most a sixteenth of all addresses: choose a wider format."),
     ("RG0810", "negative power of an int", "The power of an int is an int, and x⁻ⁿ = 1/xⁿ is a fraction.",
      "Write `fixed(x) ** n`, which is a fixed number for every n; or test the exponent with a branch first."),
     ("RG0811", "heap full", "The cells of lists and data classes, and values that calls leave behind, lie in a heap of limited size until the run is "

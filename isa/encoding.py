@@ -9,6 +9,7 @@ from typing import NamedTuple
 from retrograd.isa.diagnostics import Diagnostic, ImageError
 from retrograd.isa.entries import REGISTER_PLACES, Opcode
 from retrograd.isa.table import TABLE, Table
+from retrograd.isa.words import Format
 
 CODE_SHIFT, RD_SHIFT, RA_SHIFT, RB_SHIFT = 56, 48, 40, 32
 FIELD_SHIFT = {"rd": RD_SHIFT, "ra": RA_SHIFT, "rb": RB_SHIFT}
@@ -118,6 +119,11 @@ def inverse(i: Instruction, table: Table = TABLE) -> Instruction:
     """The instruction that undoes `i`: the partner opcode on the same operands, a branch's offset negated."""
     opcode, rd, ra, rb, imm = i
     return Instruction(table.inverse(opcode), rd, ra, rb, -imm if opcode.negates_immediate else imm)
+
+
+def has_word(i: Instruction, w: Format) -> bool:
+    """Whether the constant of an instruction is a word of the format, and that of its inverse."""
+    return -w.sign + i.opcode.negates_immediate <= i.imm < w.sign
 
 
 # ---------------------------------------------------------------- text

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from retrograd.isa.diagnostics import Diagnostic, ImageError, Span, VerificationError
-from retrograd.isa.encoding import Instruction, decode, encode, inverse
+from retrograd.isa.encoding import Instruction, decode, encode, has_word, inverse
 from retrograd.isa.table import TABLE, Table
 from retrograd.isa.words import Q32_32, Format, format_of
 
@@ -209,8 +209,7 @@ class Program:
 
     def _within_word(self, i: Instruction) -> Instruction:
         """The instruction. Raises if its constant does not fit the word of this width, which would cut it."""
-        low = -self.format.sign + i.opcode.negates_immediate
-        if not low <= i.imm < self.format.sign:
+        if not has_word(i, self.format):
             message = f"{i.opcode.name}: the constant {i.imm} does not fit in {self.format.width} bits"
             raise ImageError(Diagnostic("RG0306", message))
         return i

@@ -32,10 +32,11 @@ from retrograd.compiler.ir.statements import (
     Var,
 )
 from retrograd.compiler.ir.traversal import callees_first, operands_of
-from retrograd.isa.diagnostics import Span
-from retrograd.isa.encoding import Instruction, encode
+from retrograd.isa.diagnostics import CompileError, Diagnostic, Span
+from retrograd.isa.encoding import Instruction, encode, has_word
 from retrograd.isa.program import WORTH_SKIPPING, ArrayLayout, Hints, Program, SourceMap, VariableLocation
 from retrograd.isa.table import TABLE
+from retrograd.isa.words import Format
 
 
 def directions(entry: Sequence[Step], bodies: Mapping[str, Sequence[Step]]) -> dict[str, set[int]]:
@@ -338,6 +339,8 @@ def _link(
             checks[base + at] = origin
     externals = {pc: node.number for pc, node in enumerate(origins) if isinstance(node, External)}
 
+    if w.width < 32:
+        _refuse_narrow(module, code, spans, stack)
     regions = [region for region in module.regions if region.address is not None]
     names = _unique((*entrances, *(region.name for region in regions)))
     words = {i: encode(i) for i in dict.fromkeys(code)}
@@ -368,6 +371,26 @@ def _link(
         for at, places in emitter.watched.items()
     }
     return Emitted(program, checks, externals, watched, origins)
+
+
+def _refuse_narrow(module: Module, code: Sequence[Instruction], spans: Sequence[Span | None], memory: int) -> None:
+    """Raise a CompileError where a word of the format holds not every address and distance of the program."""
+    w = module.format
+    distance, at = max(((abs(i.imm), pc) for pc, i in enumerate(code) if not has_word(i, w)), default=(0, 0))
+    if distance:
+        needs = f"a jump or an access over {distance} words, and its words hold at most {w.sign - 1}"
+    elif memory > w.mask:
+        needs = f"{memory} words of memory, and there are {w.mask} addresses"
+    else:
+        return
+    around = (*spans[at:], *spans, *(region.span for region in module.regions))
+    span = next((s for s in around if s is not None), None)
+    lines = () if span is None else dict(zip(module.files, module.texts, strict=True)).get(span.file, ())
+    line = lines[span.line - 1] if span is not None and span.line <= len(lines) else None
+    # A heap is a share of all addresses up to 16 bits, so 16 bits in place of 8 need not have room.
+    wider = Format(32, 32 * w.frac // w.width)
+    hint = f'A wider format has room: `format="{wider}"`. Smaller arrays, and smaller limits `heap=`, need less memory.'
+    raise CompileError(Diagnostic("RG0734", f"in {w} the program needs {needs}", span, hint, line))
 
 
 def _hints(
