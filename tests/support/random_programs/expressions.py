@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from .scope import Var, Writer, kinds
@@ -230,6 +231,14 @@ class Expressions(Writer):
     def fixed_constant(self) -> str:
         return self.pick(("0.5", "1.25", "-2.0", "3.0", "0.1", "-0.75", "0.01"))
 
+    def _varying(self, depth: int) -> str:
+        """A number with a variable in it, since Python computes with constants: products, and functions of complex numbers."""
+        e = self.fixed(depth)
+        if re.search(r"\b[a-z]+\d+\b(?!\()", e):
+            return e
+        x, n = self.dynamic("fixed"), self.dynamic("int")
+        return f"{e} + {x}" if x is not None else e if n is None else f"{e} + ({n}) % 4"
+
     def fixed(self, depth: int = 2) -> str:
         pile = self._of_a_pile("fixed") if depth > 0 and self.chance(0.1) else None
         if pile is not None:
@@ -256,7 +265,7 @@ class Expressions(Writer):
                 return f"{x()} {self.pick('+-')} {self._wrapped(y())}"
             case 3:
                 # Numbers with points of their own. A product as a factor would keep its bits: see `Arithmetic.binary`.
-                e = self._wrapped(x())
+                e = self._wrapped(self._varying(depth - 1))
                 return f"abs({self.pick((f'{e} * 3e-7', f'-0.0006 * {e}', f'{e} / 3e7', f'{e} / 4e-5'))})"
             case 4 | 5:
                 return f"{self._wrapped(x())} * {self.pick(('0.5', '-0.25', '0.3', '2'))}"
