@@ -232,7 +232,7 @@ class Expressions(Writer):
         return self.pick(("0.5", "1.25", "-2.0", "3.0", "0.1", "-0.75", "0.01"))
 
     def _varying(self, depth: int) -> str:
-        """A number with a variable in it, since Python computes with constants: products, and functions of complex numbers."""
+        """A number with a variable in it: Python computes products and complex functions of constants."""
         e = self.fixed(depth)
         if re.search(r"\b[a-z]+\d+\b(?!\()", e):
             return e
@@ -277,10 +277,8 @@ class Expressions(Writer):
                 return f"{self._wrapped(x())} / (abs({y()}) + 1)"
             case 9:
                 return f"({x()}) % {self.pick(('2.0', '3', '0.7'))}"
-            case 10:
-                return f"-({x()})"
-            case 11:
-                return f"abs({x()})"
+            case 10 | 11 as sign:
+                return f"{'-' if sign == 10 else 'abs'}({x()})"
             case 12:
                 return f"{self.pick(('min', 'max'))}({x()}, {y()})"
             case 13:

@@ -183,9 +183,9 @@ class Arithmetic:
         raise AssertionError(op)
 
     def _by_a_number(self, op: str, x: Number, y: Number) -> Word | None:
-        """c·x, x·c or x/c for a number c whose word at the point F loses half of its bits or does not fit; None for others.
+        """c·x, x·c or x/c for a number c whose word at F loses half of its bits or does not fit, else None.
 
-        Such a factor c, or 1/c, has the word of W bits with the most places. The programs use the absolute value of the result.
+        The factor, c or 1/c, has the word of W bits with the most places. Programs use |result| alone.
         """
         x, y = (y, x) if op == "*" and not isinstance(x, Word) else (x, y)
         if not isinstance(x, Word) or isinstance(y, Word):
