@@ -41,7 +41,7 @@ ROOMS = (
     Room("face", ("src/retrograd",), 38_700, 98),
     Room("benchmarks", ("benchmarks",), 10_400, 32),
     Room("tools", ("tools", ".ci"), 6_750, 24),
-    Room("tests", ("tests",), 124_000, 1_375),
+    Room("tests", ("tests",), 124_010, 1_375),
 )
 
 #: kind of outlier -> how many there are, to one in a hundred

@@ -83,7 +83,7 @@ def words(w: Format, rng: random.Random) -> list[int]:
 @pytest.mark.parametrize("w", FORMATS, ids=str)
 @pytest.mark.parametrize("written", BODIES)
 def test_the_error_is_the_stated_one(written: str, w: Format) -> None:
-    """|y − exact| ≤ ½ ulp, ¾ of c / x, and |exact|·2^(1 − W); refused if no x has a result; a trap where none fits.
+    """|y − exact| ≤ ½ ulp, ¾ of c / x, and |exact|·2^(1 − W); refused if no x has a result; else a trap.
 
     All engines have the same words, and the way back ends at the first bit.
     """
@@ -148,7 +148,7 @@ CHAINS = {
 
 @pytest.mark.parametrize("text", CHAINS)
 def test_a_product_with_such_a_number_keeps_its_bits_as_a_factor(text: str) -> None:
-    """At F, 6.674e-11 · 5 is off by a third. Each factor has 30 bits here, so results are within 2^−29 and one unit."""
+    """Each factor has 30 bits here, so results are within 2^−29 and one unit; 6.674e-11 · 5 at F is off by a third."""
     f = compiled(f"@rg.reversible\ndef f(y: fixed, a: fixed, b: fixed):\n    y += {text}", G=6.674e-11)
     for a, b in ((5.0, 2.0**30), (12345.678, -(2.0**20)), (-(2.0**30), 1000.25)):
         with warnings.catch_warnings():
