@@ -78,8 +78,8 @@ from retrograd.isa.table import TABLE
 class Heap:
     """The region of the heap, made when it is first used, and the numbers of the data classes."""
 
-    def __init__(self, module: ModuleBuilder, size: int) -> None:
-        self._module, self.size = module, size
+    def __init__(self, module: ModuleBuilder, size: int, span: Span) -> None:
+        self._module, self.size, self._span = module, size, span
         self._region: Region | None = None
         self._numbers: dict[type, int] = {}
 
@@ -88,7 +88,7 @@ class Heap:
         if self._region is None:
             if self._module.memory == 0:
                 self._module.static_region("nothing", 1, None)
-            self._region = self._module.static_region("heap", self.size, None)
+            self._region = self._module.static_region("heap", self.size, self._span)
             self._module.outliving.append(self._region)
         return self._region
 
@@ -103,7 +103,8 @@ class Heap:
 
     def room(self, hp: Var, words: int, span: Span) -> Node:
         """The check that this number of words is free."""
-        last = Const(self._module.w.wrap(self.base + self.size - words))
+        # More words than there are addresses below the end: an address below the heap, where no cell begins.
+        last = Const(self._module.w.wrap(max(self.base + self.size - words, 0)))
         return Check(Test("geu", last, hp), "RG0811", f"the heap of {self.size} words is full", span)
 
 
@@ -481,8 +482,8 @@ class ArrayResult:
 #: nodes of a function that is inlined, the same where it is the first time, and functions that are inlined within each
 #: other
 _SMALL, _LARGE, _DEEPEST = 60, 240, 16
-#: statements of an inlined body that is never shared (fewer in derivatives of derivatives), and of all bodies
-#: that are inlined again
+#: statements of an inlined body that is never shared, fewer in derivatives of derivatives, and of all bodies of a
+#: program that are inlined again
 _FEW_STATEMENTS, _MOST_REPEATED = 64, 768
 #: statements of a derivative for each statement of its function
 _DERIVATIVE = 3

@@ -92,7 +92,7 @@ class Program:
         self._module, self.contexts, self.function = module, contexts, function
         self._declare_gradient = declare_gradient
         self.inference = Inference(module.w, define, module.constants, exact)
-        self.heap = Heap(module, heap)
+        self.heap = Heap(module, heap, function.source.span(function.tree))
         self.inlined: dict[Key, int] = {}
         self.repeated = self.order = 0
         self._versions: dict[Key, str] = {}

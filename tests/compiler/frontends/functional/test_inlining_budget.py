@@ -11,7 +11,7 @@ import retrograd as rg
 
 
 def doubled(depth: int, folder: Path, result: str = "{}(x)") -> Any:
-    """fₙ₊₁ = λt. fₙ(fₙ(t)), which calls f₀ 2ⁿ times. `result`: of the program, for the name of the last one."""
+    """fₙ₊₁ = λt. fₙ(fₙ(t)), which calls f₀ 2ⁿ times. `result`: of the program, for the last name."""
     lines = ["import retrograd as rg", "from retrograd import fixed", "@rg.functional", "def f(x: fixed):"]
     lines.append("    f0 = lambda t: t * 0.9995 + 0.25 / (t * t + 1)")
     lines += [f"    f{k + 1} = lambda t: f{k}(f{k}(t))" for k in range(depth)]
@@ -64,7 +64,7 @@ def test_a_small_program_is_inlined_whole(tmp_path: Path) -> None:
     ids=["grad", "jvp", "second"],
 )
 def test_derivatives_count_against_the_budget(result: str, depth: int, bound: int, tmp_path: Path) -> None:
-    """A statement of a function is several of its derivative: counted as one, they were 10, 11, 44 times the budget."""
+    """A statement of a function is several of its derivative: counted as one, 10, 11 and 44 times the budget."""
     assert size(doubled(depth, tmp_path, result)) <= bound * procedures._MOST_REPEATED
 
 
