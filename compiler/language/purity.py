@@ -25,10 +25,11 @@ import cmath
 import dataclasses
 import math
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import EnumMeta
 from functools import cached_property
 from itertools import islice
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -160,20 +161,22 @@ def is_declared(function: Any) -> bool:
 # ---------------------------------------------------------------------- calls
 
 
-def call(callee: Callable[..., Any], args: tuple[Any, ...], name: str) -> Any:
+def call(
+    callee: Callable[..., Any], args: tuple[Any, ...], name: str, dtypes: Mapping[str, Any] = MappingProxyType({})
+) -> Any:
     """callee(*args), if the callee is known to be pure. Raises Impure, and the exceptions of the callee. `name`: for messages.
 
-    Iterators become tuples, which can be read more than once.
+    `dtypes`: keywords that name a type of numbers. Iterators become tuples, which can be read more than once.
     """
     if not is_declared(callee):
         if not _is_known(callee):
             raise Impure(f"`{name}` is not known to be pure")
         receiver = getattr(callee, "__self__", None)
         text = callee in _TEXT or isinstance(receiver, str)
-        for value in (*args, receiver):
+        for value in (*args, receiver, *dtypes.values()):
             need_plain(value, text=text)
         check_call(callee, args)
-    found = callee(*args)
+    found = callee(*args, **dtypes)
     if not hasattr(type(found), "__next__"):
         return found
     items = tuple(islice(found, _MOST + 1))

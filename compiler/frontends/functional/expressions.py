@@ -482,9 +482,9 @@ class ExpressionReader:
             return reduction
         # By identity: a value that is called may be an array, or have no hash.
         by_shape = next((make for like, make in _LIKE if found is like), None)
-        if by_shape is not None and len(node.args) == 1 and not node.keywords:
+        if by_shape is not None and len(node.args) == 1:
             shape = ast.Attribute(node.args[0], "shape", ast.Load())
-            made = ast.Call(held(Constant(by_shape), node.func), [shape], [])
+            made = ast.Call(held(Constant(by_shape), node.func), [shape], node.keywords)
             made.of = node  # type: ignore[attr-defined]
             return self._constructed(ast.fix_missing_locations(ast.copy_location(made, node)), scope)
         if any(found is make for make in CONSTRUCTORS):

@@ -18,15 +18,22 @@ from typing import Any, NoReturn
 import numpy as np
 from retrograd.compiler.frontends.python.captures import static_key
 from retrograd.compiler.frontends.python.context import Context, evaluates
-from retrograd.compiler.frontends.python.expressions import ALTERNATIVES, array_method, foreign_call, reduced, select
+from retrograd.compiler.frontends.python.expressions import (
+    ALTERNATIVES,
+    array_method,
+    foreign_call,
+    reduced,
+    reduced_array,
+    select,
+)
 from retrograd.compiler.frontends.python.indexing import chosen_function, reshaped, word_of_stack
 from retrograd.compiler.frontends.python.source import NOTHING, InnerFunction, Parameter, SourceFunction, shortened
 from retrograd.compiler.frontends.specialisation import parameters_of
 from retrograd.compiler.ir.effects import only_adds
-from retrograd.compiler.ir.expressions import E, Invocation, Length, RunLength, apply, const, read, sub, view
-from retrograd.compiler.ir.statements import Kind, Region, Var
+from retrograd.compiler.ir.expressions import E, Invocation, Length, RunLength, apply, const, sub, view
+from retrograd.compiler.ir.statements import Kind
 from retrograd.compiler.language import complex_numbers, intrinsics, purity
-from retrograd.compiler.language.arithmetic import element, kind_of, number_kind, on_constants
+from retrograd.compiler.language.arithmetic import kind_of, number_kind, on_constants
 from retrograd.compiler.language.intrinsics import Intrinsic
 from retrograd.compiler.language.purity import Impure, need_container
 from retrograd.compiler.language.types import (
@@ -50,22 +57,16 @@ from retrograd.compiler.language.types import (
     element_of_stack,
     has_points,
     is_complex,
-    is_empty,
-    is_known,
     is_struct,
     keys_of,
     leaf_shapes,
     mismatch,
-    note_range,
     of_any_point,
-    operands,
     part_name,
     scalar_of,
     static,
     struct_of,
-    sum_over,
     takes,
-    words_of,
 )
 from retrograd.compiler.language.values import (
     ArrayView,
@@ -551,14 +552,17 @@ def call(cx: Context, node: ast.Call) -> Value:
         hint = (
             f"write `rg.{own}`, which takes `axis=`"
             if own in REDUCTIONS
-            else "Write an expression or an update in its place."
+            else "Give arguments by position; write an update in place of `out=`."
         )
-        cx.fail("RG0715", f"`{shortened(node.func)}` takes no keywords here", node, hint)
+        if getattr(np, own, None) is not callee or [k.arg for k in node.keywords] != ["dtype"]:
+            cx.fail("RG0715", f"`{shortened(node.func)}` takes no keywords here but `dtype=`", node, hint)
     if isinstance(callee, Intrinsic):
         return _value_of_intrinsic(cx, callee, node, getattr(given, "__module__", None) == "math")
     kind = scalar_of(callee)
     if kind is not None:
         args = _arguments_of(cx, node, 1)
+        if isinstance(args[0], Constant) and isinstance(args[0].value, str):
+            return _host_call(cx, callee, node)
         return cx.guarded(node, cx.arithmetic.conversion, kind.kind, args[0])
     if is_struct(callee):
         return _constructed_struct(cx, callee, node)
@@ -603,7 +607,7 @@ def call(cx: Context, node: ast.Call) -> Value:
                 hint = f"write `rg.{callee.__name__}({shortened(node.args[0])})`, or give an axis to it, `axis=0`"
                 message = f"`{shortened(node)}` compares the rows of {describe(args[0])}"
                 cx.fail("RG0703", message, node, hint)
-            return _reduced(cx, callee.__name__, args[0], (0,), node)
+            return reduced_array(cx, callee.__name__, args[0], (0,), node)
         if len(args) < 2:
             cx.fail("RG0715", f"`{shortened(node)}`: {callee.__name__} takes two values or more", node)
         nodes = node.args if len(node.args) == len(args) else [node] * len(args)
@@ -653,10 +657,10 @@ def _host_call(cx: Context, callee: Any, node: ast.Call) -> Value:
         if found is not None:
             return found
     else:
+        given = tuple(v.value for v in args if isinstance(v, Constant))
+        dtypes = {str(k.arg): cx.static(k.value, "a type of numbers") for k in node.keywords}
         try:
-            return cx.wrap(
-                purity.call(callee, tuple(v.value for v in args if isinstance(v, Constant)), shortened(node.func))
-            )
+            return cx.wrap(purity.call(callee, given, shortened(node.func), dtypes))
         except Impure as error:
             cx.fail("RG0721", str(error), node)
         except TooLarge as error:
@@ -744,18 +748,18 @@ def _reduction(cx: Context, f: Intrinsic, node: ast.Call) -> Value:
     name = f.__name__
     if name in ("min", "max") and len(node.args) > 1 and not node.keywords:
         return reduced(cx, name, _arguments_of(cx, node, None), node)
-    keyword = next((k for k in node.keywords if k.arg != "axis"), None)
-    if keyword is not None or len(node.keywords) > 1 or len(node.args) != 1:
+    keyword = next((k for k in node.keywords if k.arg not in ("axis", "keepdims")), None)
+    if keyword is not None or len(node.args) != 1:
         shown = shortened(node.args[0]) if node.args else "x"
         hint = f"write `rg.{name}({shown}, axis=0)`"
-        if keyword is not None and keyword.arg == "keepdims":
-            hint = f"write `rg.{name}({shown}, axis=0)[None, :]`, or `[:, None]` for another axis"
-        cx.fail("RG0715", f"rg.{name} takes an array, and axis=", keyword or node, hint)
+        cx.fail("RG0715", f"rg.{name} takes an array, axis= and keepdims=", keyword or node, hint)
+    kept = any(k.arg == "keepdims" and bool(cx.static(k.value, "keepdims")) for k in node.keywords)
+    node = ast.copy_location(ast.Call(node.func, node.args, [k for k in node.keywords if k.arg == "axis"]), node)
     x = _arguments_of(cx, node, 1)[0]
     if isinstance(x, Constant) and isinstance(x.value, np.ndarray | tuple | list):
         values = cx.numbers(x.value, node)
         axes = _axes_of(cx, values.ndim, x, node)
-        if name == "sum" or all(values.shape[axis] for axis in axes):
+        if not kept and (name == "sum" or all(values.shape[axis] for axis in axes)):
             assert f.host is not None
             return Constant(cx.guarded(node, f.host, values, axes))
         x = cx.constant_array(x.value, node)
@@ -764,7 +768,7 @@ def _reduction(cx: Context, f: Intrinsic, node: ast.Call) -> Value:
     if not isinstance(x, ArrayView | Lazy):
         way = f"{name}(x, y) compares two numbers" if name in ("min", "max") else None
         cx.fail("RG0703", f"rg.{name} of {describe(x)}, which is no array", node, way)
-    return _reduced(cx, name, x, _axes_of(cx, len(x.shape), x, node), node)
+    return reduced_array(cx, name, x, _axes_of(cx, len(x.shape), x, node), node, kept)
 
 
 def _axes_of(cx: Context, count: int, x: Value, call: ast.Call) -> tuple[int, ...]:
@@ -785,70 +789,6 @@ def _axes_of(cx: Context, count: int, x: Value, call: ast.Call) -> tuple[int, ..
     if len(axes) < len(several):
         cx.fail("RG0712", f"`{shortened(node)}` names an axis twice", node, "Name each axis once.")
     return axes
-
-
-def _reduced(cx: Context, name: str, x: ArrayView | Lazy, axes: tuple[int, ...], node: ast.Call) -> Value:
-    """The sum, mean, minimum or maximum of an array over some of its axes."""
-    shape = tuple(x.shape[axis] for axis in axes)
-    rest = tuple(n for axis, n in enumerate(x.shape) if axis not in axes)
-    # A sum of lognums has no 0 to begin with: the sums of the first k elements are kept, as the extremes of the
-    # first k are.
-    logarithmic = kind_of(x) is LOGNUM
-    which = "sum" if logarithmic and name == "mean" else name
-    running = logarithmic or name in ("min", "max")
-    if running and not is_known(shape[1:]):
-        message = f"`{shortened(node)}`: the length of an axis after the first is known only when the program runs"
-        hint = "Reduce that axis alone, or give it its greatest length."
-        cx.fail("RG0717", message, node, hint)
-    if (name != "sum" or logarithmic) and is_empty(shape):
-        what = "and its sum is 0, which no lognum can be" if name == "sum" else f"and has no {name}"
-        message, hint = f"`{shortened(node)}`: the array is empty, {what}", "Give it an element at least."
-        cx.fail("RG0703", message, node, hint)
-    indices = tuple(Var(f"i{axis}", INT, cx.span(node)) for axis in axes)
-    for var, length in zip(indices, shape, strict=True):
-        note_range(cx.builder.ranges, var, length, cx.w)
-    region = _running_region(cx, which, shape, node) if running else None
-    arithmetic = cx.arithmetic
-
-    def one(index: tuple[E, ...]) -> Value:
-        own, around = iter(indices), iter(index)
-        whole = tuple(read(next(own)) if axis in axes else next(around) for axis in range(len(x.shape)))
-        found = element(x, whole)
-        if isinstance(found, StructValue) and is_complex(found.type) and region is None:
-            return StructValue(found.type, {f: total_of(v) for f, v in found.fields.items()})
-        return total_of(found)
-
-    def total_of(value: Value) -> Value:
-        body = arithmetic.expression(value)
-        if body.kind is BOOL:
-            body = arithmetic.converted(body, INT)
-        if region is not None:
-            total = E("running", body.kind, (body, *operands(shape)), (which, indices, shape, region))
-        else:
-            total = const(0, body.kind) if is_empty(shape) else sum_over(body, indices, shape)
-        if name != "mean":
-            return Scalar(total)
-        count: Value = Constant(1.0)
-        for length in shape:
-            factor: Value = Constant(float(length)) if isinstance(length, int) else Scalar(length.e)
-            if logarithmic:
-                factor = arithmetic.conversion(LOGNUM, factor)
-            count = arithmetic.binary("*", count, factor)
-        return arithmetic.binary("/", Scalar(total), count)
-
-    if not rest:
-        return cx.guarded(node, one, ())
-    cx.guarded(node, one, tuple(const(0, INT) for _ in rest))
-    return Lazy(rest, one)
-
-
-def _running_region(cx: Context, name: str, shape: Sequence[Length], node: ast.Call) -> Region:
-    """Memory for the smallest or largest of the first k elements, or the sum of these, k = 0 … n."""
-    span = cx.span(node)
-    words = words_of(shape)
-    if cx.recursive or isinstance(words, RunLength):
-        return Region(name, words + 1 if isinstance(words, int) else 1, span=span)
-    return cx.builder.module.static_region(f"{cx.function.__name__}.{name}", words + 1, span)
 
 
 def _constructed_struct(cx: Context, cls: Any, node: ast.Call) -> StructValue:

@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 from retrograd.compiler.frontends.python.context import Context, decides, evaluates
 from retrograd.compiler.frontends.python.source import InnerFunction, shortened
-from retrograd.compiler.ir.expressions import E, const, read
-from retrograd.compiler.ir.statements import Kind, Var
+from retrograd.compiler.ir.expressions import E, Length, RunLength, const, read
+from retrograd.compiler.ir.statements import Kind, Region, Var
 from retrograd.compiler.language import complex_numbers, intrinsics
 from retrograd.compiler.language.arithmetic import COMPARISONS, element, kind_of, number_kind
 from retrograd.compiler.language.lognums import is_lognum
@@ -38,7 +38,9 @@ from retrograd.compiler.language.types import (
     keys_of,
     merged,
     note_range,
+    operands,
     sum_over,
+    words_of,
 )
 from retrograd.compiler.language.values import (
     ArrayView,
@@ -443,6 +445,73 @@ def array_method(cx: Context, x: ArrayView | Lazy, node: ast.Call) -> Value | No
     axis = [ast.copy_location(ast.keyword("axis", a), a) for a in node.args]
     function = held(Constant(intrinsics.INTRINSICS[name]), node.func)
     return cx.value(ast.copy_location(ast.Call(function, [array], [*axis, *node.keywords]), node))
+
+
+def reduced_array(
+    cx: Context, name: str, x: ArrayView | Lazy, axes: tuple[int, ...], node: ast.Call, kept: bool = False
+) -> Value:
+    """The sum, mean, minimum or maximum of an array over some of its axes. `kept`: these remain, with length 1."""
+    shape = tuple(x.shape[axis] for axis in axes)
+    rest = tuple(n for axis, n in enumerate(x.shape) if axis not in axes)
+    # A sum of lognums has no 0 to begin with: the sums of the first k elements are kept, as the extremes of the
+    # first k are.
+    logarithmic = kind_of(x) is LOGNUM
+    which = "sum" if logarithmic and name == "mean" else name
+    running = logarithmic or name in ("min", "max")
+    if running and not is_known(shape[1:]):
+        message = f"`{shortened(node)}`: the length of an axis after the first is known only when the program runs"
+        hint = "Reduce that axis alone, or give it its greatest length."
+        cx.fail("RG0717", message, node, hint)
+    if (name != "sum" or logarithmic) and is_empty(shape):
+        what = "and its sum is 0, which no lognum can be" if name == "sum" else f"and has no {name}"
+        message, hint = f"`{shortened(node)}`: the array is empty, {what}", "Give it an element at least."
+        cx.fail("RG0703", message, node, hint)
+    indices = tuple(Var(f"i{axis}", INT, cx.span(node)) for axis in axes)
+    for var, length in zip(indices, shape, strict=True):
+        note_range(cx.builder.ranges, var, length, cx.w)
+    region = _running_region(cx, which, shape, node) if running else None
+    arithmetic = cx.arithmetic
+
+    def one(index: tuple[E, ...]) -> Value:
+        own, around = iter(indices), iter(index)
+        whole = tuple(read(next(own)) if axis in axes else next(around) for axis in range(len(x.shape)))
+        found = element(x, whole)
+        if isinstance(found, StructValue) and is_complex(found.type) and region is None:
+            return StructValue(found.type, {f: total_of(v) for f, v in found.fields.items()})
+        return total_of(found)
+
+    def total_of(value: Value) -> Value:
+        body = arithmetic.expression(value)
+        if body.kind is BOOL:
+            body = arithmetic.converted(body, INT)
+        if region is not None:
+            total = E("running", body.kind, (body, *operands(shape)), (which, indices, shape, region))
+        else:
+            total = const(0, body.kind) if is_empty(shape) else sum_over(body, indices, shape)
+        if name != "mean":
+            return Scalar(total)
+        count: Value = Constant(1.0)
+        for length in shape:
+            factor: Value = Constant(float(length)) if isinstance(length, int) else Scalar(length.e)
+            if logarithmic:
+                factor = arithmetic.conversion(LOGNUM, factor)
+            count = arithmetic.binary("*", count, factor)
+        return arithmetic.binary("/", Scalar(total), count)
+
+    found = cx.guarded(node, one, tuple(const(0, INT) for _ in rest))
+    if kept:
+        lengths = tuple(1 if axis in axes else n for axis, n in enumerate(x.shape))
+        return Lazy(lengths, lambda index: one(tuple(i for axis, i in enumerate(index) if axis not in axes)))
+    return Lazy(rest, one) if rest else found
+
+
+def _running_region(cx: Context, name: str, shape: Sequence[Length], node: ast.Call) -> Region:
+    """Memory for the smallest or largest of the first k elements, or the sum of these, k = 0 … n."""
+    span = cx.span(node)
+    words = words_of(shape)
+    if cx.recursive or isinstance(words, RunLength):
+        return Region(name, words + 1 if isinstance(words, int) else 1, span=span)
+    return cx.builder.module.static_region(f"{cx.function.__name__}.{name}", words + 1, span)
 
 
 def reduced(cx: Context, name: str, items: Sequence[Value], node: ast.AST) -> Value:

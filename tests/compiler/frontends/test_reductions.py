@@ -121,3 +121,43 @@ def test_new_axes_are_numpys():
     out = outer(np.zeros((3, 2)), np.zeros((3, 2)), a, b)
     assert np.array_equal(out.y, np.outer(a, b))
     assert np.array_equal(out.z, (a + 1)[:, None] - b[None])
+
+
+@reversible
+def kept(y: Array[fixed, "m", "n", "k"], x: Array[fixed, "m", "n", "k"]):
+    y += x - rg.mean(x, axis=-1, keepdims=True) * x.max(axis=(0, 2), keepdims=True) + rg.sum(x, keepdims=True)
+    y += rg.min(x, axis=1, keepdims=False)[:, None] + np.sum([[1.0, 2.0]], axis=1, keepdims=True)
+
+
+def test_axes_that_are_kept_have_length_one_as_in_numpy():
+    x = np.random.default_rng(5).uniform(-1, 1, (2, 3, 4))
+    wanted = x - x.mean(axis=-1, keepdims=True) * x.max(axis=(0, 2), keepdims=True) + x.sum(keepdims=True)
+    wanted += x.min(axis=1)[:, None] + 3.0
+    assert np.allclose(kept(np.zeros(x.shape), x).y, wanted, atol=1e-8)
+    check_gradient(kept, np.zeros(x.shape), x, loss="y[1, 2, 3]")
+
+
+@reversible
+def made(y: Array[fixed, 3]):
+    y += np.zeros(3, dtype=int) + np.array([1, 2, 3], dtype=float) / np.arange(1, 4, dtype=np.int64)
+
+
+@reversible
+def ordered(y: Array[fixed, 3]):
+    y += np.zeros(3, order="F")
+
+
+@reversible
+def read_from_text(y: fixed):
+    y += float("0.25") + int("three")
+
+
+def test_arrays_of_numpy_take_a_type_and_no_other_keyword():
+    assert made(np.zeros(3)).y.tolist() == [1.0, 1.0, 1.0]
+    with pytest.raises(rg.CompileError, match=r"RG0715[\s\S]*but `dtype=`[\s\S]*by position"):
+        ordered(np.zeros(3))
+
+
+def test_text_that_is_no_number_is_not_out_of_range():
+    with pytest.raises(rg.CompileError, match=r"RG0703[\s\S]*`int\('three'\)`: ValueError"):
+        read_from_text(0.0)

@@ -1,9 +1,14 @@
-import retrograd as rg
+from retrograd import Array, fixed, functional, reversible
 
 
-@rg.functional
+@functional
 def f(v):
     return 2.0 * v
 
 
-rg.run(f, [1.0, 2.0])
+@reversible
+def g(y: Array[fixed, 2], v: Array[fixed, 2]):
+    y += f(v)
+
+
+g([0.0, 0.0], [1.0, 2.0])

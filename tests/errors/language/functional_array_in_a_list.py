@@ -1,12 +1,11 @@
-import retrograd as rg
+import numpy as np
+
+from retrograd import functional
 
 
-@rg.functional
-def f(v):
-    match [v, 2.0 * v]:
-        case [first, *rest]:
-            return rg.sum(first)
-    return 0.0
+@functional
+def f(v, n: int):
+    return [v * k for k in range(n)]
 
 
-f([1.0, 2.0])
+f(np.array([1.0, 2.0]), 3)

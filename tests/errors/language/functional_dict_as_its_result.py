@@ -1,10 +1,14 @@
-import numpy as np
-import retrograd as rg
+from retrograd import Array, fixed, functional, reversible
 
 
-@rg.functional
-def f(params):
-    return {"w": 2.0 * params["w"]}
+@functional
+def f(v):
+    return {"w": 2.0 * v}
 
 
-f({"w": np.ones(2)})
+@reversible
+def g(y: fixed, v: Array[fixed, 2]):
+    y += f(v)
+
+
+g(0.0, [1.0, 2.0])

@@ -1,9 +1,11 @@
+import numpy as np
+
 import retrograd as rg
 
 
 @rg.functional
-def slope(xs: rg.Array[rg.fixed, "n"]):
-    return rg.jvp(lambda v: rg.sum(v * v))(xs, xs)
+def f(xs):
+    return rg.hessian(lambda v: rg.sum(v * v))(xs)
 
 
-slope([1.0, 2.0])
+f(np.array([1.0, 2.0]))

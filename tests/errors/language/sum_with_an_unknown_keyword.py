@@ -4,7 +4,7 @@ from retrograd import Array, fixed, reversible
 
 @reversible
 def f(y: fixed, x: Array[fixed, "n"]):
-    y += rg.sum(x, keepdims=True)
+    y += rg.sum(x, where=[True, False])
 
 
 f(0.0, [1.0, 2.0])

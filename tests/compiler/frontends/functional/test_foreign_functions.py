@@ -175,6 +175,27 @@ def test_arrays_of_constants() -> None:
     assert rg.grad(sums, "x")(x) == pytest.approx(2 * x, abs=1e-8)
 
 
+def test_axes_that_are_kept_and_types_that_are_named() -> None:
+    @rg.functional
+    def attention(q, k):
+        scores = q @ k.T
+        e = np.exp(scores - np.max(scores, axis=-1, keepdims=True))
+        mask = np.zeros_like(scores, dtype=float) + np.eye(2, dtype=int)
+        return np.sum(e / e.sum(axis=-1, keepdims=True) * mask)
+
+    q, k = np.array([[0.5, 1.0], [-1.0, 0.25]]), np.array([[1.0, 0.0], [0.5, 2.0]])
+
+    def value(q: Any) -> Any:
+        e = np.exp(q @ k.T)
+        return np.trace(e / e.sum(axis=-1, keepdims=True))
+
+    assert attention(q, k) == pytest.approx(value(q), abs=1e-8)
+    for at, slope in np.ndenumerate(rg.grad(attention, "q")(q, k)):
+        step = np.zeros((2, 2))
+        step[at] = 1e-5
+        assert slope == pytest.approx((value(q + step) - value(q - step)) / 2e-5, abs=1e-7)
+
+
 def test_arrays_of_numbers_of_the_run_are_refused() -> None:
     @rg.functional
     def long(n):
