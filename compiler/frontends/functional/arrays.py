@@ -36,6 +36,7 @@ from retrograd.compiler.frontends.functional.types import (
     INT,
     NOTHING,
     Array,
+    List,
     Nothing,
     Tuple,
     Type,
@@ -236,10 +237,26 @@ class Syntax:
     def type(self, inference: Any, types: tuple[Type, ...], at: Place) -> Type:
         if any(isinstance(t, Nothing) for t in types):
             return NOTHING
+        if (part := self._slice()) is not None and isinstance(types[0], Tuple) and not types[0].form:
+            return Tuple(types[0].items[part])
         found: Type = inference.arrays.syntax(self, types, at)
         return found
 
+    def _slice(self) -> slice | None:
+        """The slice of a tuple that the syntax is, `xs[:-1]`; None for other syntax."""
+        match self.node:
+            case ast.Subscript(slice=ast.Slice(lower, upper, step)) if len(self.places) == 1 or all(
+                isinstance(x, Constant) for x in list(self.places.values())[1:]
+            ):
+                bounds = [None if e is None else _known_sum(e, self.places) for e in (lower, upper, step)]
+                if all(e is None or b is not None for e, b in zip((lower, upper, step), bounds, strict=True)):
+                    return slice(*bounds)
+        return None
+
     def value(self, lowering: Any, values: Sequence[Value], at: Place) -> Value:
+        t = values[0].type if values else NOTHING
+        if isinstance(t, Tuple) and not t.form and (part := self._slice()) is not None:
+            return combined(Tuple(t.items[part]), values[0].split(t.items)[part])
         operands = [lowering.arrays.operand(v) for v in values]
         return lowering.arrays.stored(lowering.arrays.syntax(self, operands, at), at)  # type: ignore[no-any-return]
 
@@ -262,6 +279,68 @@ class Constructed(Syntax):
         if isinstance(found, Constant) and isinstance(found.value, np.ndarray) and found.value.ndim:
             return cx.constant_array(found.value, self.node, passed=True)
         return found
+
+
+def _known_sum(node: ast.expr, places: dict[int, int | Constant]) -> int | None:
+    """The whole number that a bound of a slice is; None where it is not known."""
+    match places.get(id(node)), node:
+        case Constant(int() as value), _:
+            return value
+        case None, ast.BinOp(left=x, op=ast.Add() | ast.Sub() as op, right=y):
+            a, b = _known_sum(x, places), _known_sum(y, places)
+            return None if a is None or b is None else a + b if isinstance(op, ast.Add) else a - b
+        case None, ast.UnaryOp(op=ast.USub(), operand=x):
+            a = _known_sum(x, places)
+            return None if a is None else -a
+    return None
+
+
+@dataclass(eq=False, frozen=True)
+class Joined:
+    """`np.array([x, 2 * x])`, `np.stack([v, w])`: the items along a new first axis. `chained`: `np.concatenate([v, w])`, along their own.
+
+    One item is a tuple of the items.
+    """
+
+    name: str
+    chained: bool
+
+    def type(self, inference: Any, types: tuple[Type, ...], at: Place) -> Type:
+        if len(types) == 1 and isinstance(types[0], Tuple) and not types[0].form:
+            types = types[0].items
+        shapes = [t.shape if isinstance(t, Array) else () for t in types]
+        kinds = [t.element.kind if isinstance(t, Array) else t.kind for t in types if isinstance(t, Array | Word)]  # type: ignore[union-attr]
+        own = [shape[1:] if self.chained else shape for shape in shapes]
+        if (
+            not types
+            or len(kinds) < len(types)
+            or not all(k in _KINDS for k in kinds)
+            or (self.chained and () in shapes)
+        ):
+            hint = "Items are numbers, or arrays: `np.stack([v, w])`, `np.concatenate([v, w])`."
+            if any(isinstance(t, List) for t in types):
+                hint = "A list has no length that is known: name the items, or write the operation for whole arrays."
+            fail("RG0703", f"`{self.name}` of {', '.join(map(named, types)) or 'nothing'}", at, hint)
+        if len(set(own)) > 1:
+            fail("RG0712", f"`{self.name}` of shapes {', '.join(map(str, shapes))}, which do not fit together", at)
+        kind = Kind.FIXED if Kind.FIXED in kinds else Kind.INT if Kind.INT in kinds else Kind.BOOL
+        shape = (sum(s[0] for s in shapes) if self.chained else len(types), *own[0])
+        return Array(ScalarType(kind), shape, row_major(shape, 1))
+
+    def value(self, lowering: Any, values: Sequence[Value], at: Place) -> Value:
+        t = self.type(lowering.inference, tuple(v.type for v in values), at)
+        assert isinstance(t, Array)
+        if len(values) == 1 and isinstance(values[0].type, Tuple):
+            values = values[0].split(values[0].type.items)
+        whole = lowering.body.array(t, self.name.rpartition(".")[2])
+        begin = 0
+        for value in values:
+            rows = value.type.shape[0] if self.chained and isinstance(value.type, Array) else 1
+            place = whole.address.shifted(const(begin, Kind.INT), t.strides[0])
+            view = ArrayView(t.element, (rows, *t.shape[1:]), t.strides, place)
+            lowering.arrays.add(view, lowering.arrays.operand(value), at)
+            begin += rows
+        return Value(t, (), (whole.address,))
 
 
 def _filled(node: ast.expr, given: dict[int, Operand]) -> ast.expr:

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 from retrograd.compiler.frontends.functional import core
-from retrograd.compiler.frontends.functional.arrays import Captured, Constructed, Syntax
+from retrograd.compiler.frontends.functional.arrays import Captured, Constructed, Joined, Syntax
 from retrograd.compiler.frontends.functional.control_flow import (
     IsVector,
     Scope,
@@ -115,10 +115,9 @@ class ExpressionReader:
         self, name: str, args: ast.arguments, at: ast.AST, scope: Scope
     ) -> tuple[tuple[core.Binding, ...], Scope]:
         """(the parameters of a function, the names inside it)"""
-        if args.vararg or args.kwarg or args.kwonlyargs or args.posonlyargs or args.defaults:
-            self.fail(
-                "RG0729", f"`{name}` has parameters that are not plain", at, "Name each parameter, without defaults."
-            )
+        if args.vararg or args.kwarg or args.kwonlyargs or args.posonlyargs or (args.defaults and scope):
+            hint = "Name each parameter. The outermost function may have defaults, for calls from Python."
+            self.fail("RG0729", f"`{name}` has parameters that are not plain", at, hint)
         params = tuple(core.Binding(a.arg, self.at(a)) for a in args.args)
         return params, scope | {b.name: b for b in params}
 
@@ -421,6 +420,27 @@ class ExpressionReader:
             node, [x for x in inside if isinstance(x, ast.Name) and x.id in scope], scope, form=Constructed
         )
 
+    def _joined(self, found: Any, node: ast.Call, scope: Scope) -> core.Core | None:
+        """An array of parts that the run computes; None for an array of constants."""
+        if len(node.args) != 1 or node.keywords:
+            return None
+        of = node.args[0]
+
+        def part(e: ast.expr) -> core.Core:
+            nested = found is np.array and isinstance(e, ast.List | ast.Tuple)
+            return joined(e.elts, e) if nested else self.expression(e, scope)  # type: ignore[attr-defined]
+
+        def joined(items: Sequence[ast.expr], at: ast.expr) -> core.Core:
+            rules = Joined(shortened(node.func), found is np.concatenate)
+            return core.Primitive(rules, tuple(map(part, items)), self.at(at))
+
+        plain = isinstance(of, ast.List | ast.Tuple) and not any(isinstance(x, ast.Starred) for x in ast.walk(of))
+        names = [x for x in ast.walk(of) if isinstance(x, ast.Name)]
+        computed = any(x.id in scope and self._known(self.expression(x, scope)) is None for x in names)
+        if found is np.array and (not plain or not computed):
+            return None
+        return joined(of.elts, node) if plain else joined([of], node)  # type: ignore[attr-defined]
+
     def _known(self, e: core.Core) -> Constant | None:
         """The number, or the tuple of numbers, that an expression is."""
         e = self.constant(e)
@@ -487,6 +507,10 @@ class ExpressionReader:
             made = ast.Call(held(Constant(by_shape), node.func), [shape], node.keywords)
             made.of = node  # type: ignore[attr-defined]
             return self._constructed(ast.fix_missing_locations(ast.copy_location(made, node)), scope)
+        if any(found is make for make in (np.array, np.stack, np.concatenate)) and (
+            joined := self._joined(found, node, scope)
+        ):
+            return joined
         if any(found is make for make in CONSTRUCTORS):
             return self._constructed(node, scope)
         if (fields := record_fields(found)) is not None:

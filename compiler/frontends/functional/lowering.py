@@ -172,7 +172,9 @@ class Lowering:
         match e:
             case core.Operation(op) if op != "unpack" and _folded(e) is None:
                 found = self._operation(e, self._operands(e, env))
-            case core.Primitive(Syntax() as rules, args, at):
+            case core.Primitive(Syntax() as rules, args, at) if not (
+                rules.is_view and isinstance(self._type_of(args[0], env), Tuple)
+            ):
                 operands = [self._operand(a, env) for a in args]
                 self.body.span = at.span
                 found = self.arrays.syntax(rules, operands, at)

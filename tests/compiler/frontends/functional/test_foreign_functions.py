@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import linecache
 import math
 import re
 from collections.abc import Callable
@@ -201,15 +202,95 @@ def test_arrays_of_numbers_of_the_run_are_refused() -> None:
     def long(n):
         return np.sum(np.zeros(n))
 
-    @rg.functional
-    def pair(x):
-        return np.array([x, 2 * x])
+    with pytest.raises(CompileError, match=r"RG0703.*a number of the run in it, and NumPy makes arrays of constants"):
+        long(3)
 
-    for f in (long, pair):
-        with pytest.raises(
-            CompileError, match=r"RG0703.*a number of the run in it, and NumPy makes arrays of constants"
-        ):
-            f(3)
+
+#: parts of the run together, for t: a number, v: (3,), M: (3, 2); NumPy evaluates the same text
+JOINED = [
+    "np.array([t, 2 * t, 1.0]) * v",
+    "np.array([[np.cos(t), -np.sin(t)], [np.sin(t), np.cos(t)]]) @ M.T",
+    "np.array([M, 2 * M])[1]",
+    "np.array((v, v * t))",
+    "np.array([1, n, 2])",
+    "np.stack([v, t * v]) @ v",
+    "np.stack((M, M))[0]",
+    "np.stack([t, t])",
+    "np.concatenate([v, np.tanh(v), v[:1]])",
+    "np.concatenate((M, t * M))",
+    "np.concatenate([np.zeros(2), v])",
+]
+
+
+@pytest.mark.parametrize("text", JOINED)
+def test_arrays_are_made_of_parts_that_the_run_computes(text: str) -> None:
+    scope: dict[str, Any] = {"np": np, "rg": rg}
+    source = (
+        f"def joined(t, v, M, n):\n    return {text}\n\n\ndef weighed(t, v, M, n):\n    return np.sum(({text}) ** 2)\n"
+    )
+    name = f"<joined {text}>"
+    linecache.cache[name] = (len(source), None, source.splitlines(True), name)
+    exec(compile(source, name, "exec"), scope)
+    v, M = np.array([0.5, -1.0, 2.0]), np.array([[1.0, 0.5], [-0.5, 2.0], [0.25, 1.0]])
+    wanted = scope["joined"](0.75, v, M, 4)
+    found = rg.functional(scope["joined"])(0.75, v, M, 4)
+    assert found.shape == wanted.shape
+    assert found.dtype == wanted.dtype
+    assert found == pytest.approx(wanted, abs=1e-8)
+    value = scope["weighed"]
+    slopes = rg.grad(rg.functional(value))(0.75, v, M, 4)
+    assert slopes.t == pytest.approx((value(0.7501, v, M, 4) - value(0.7499, v, M, 4)) / 2e-4, abs=1e-4)
+    for at in range(3):
+        step = 1e-4 * np.eye(3)[at]
+        by = (value(0.75, v + step, M, 4) - value(0.75, v - step, M, 4)) / 2e-4
+        assert slopes.v[at] == pytest.approx(by, abs=1e-4)
+
+
+def test_parts_that_do_not_fit_are_refused() -> None:
+    @rg.functional
+    def ragged(x):
+        return np.array([x, x[1:]])
+
+    @rg.functional
+    def chained(x):
+        return np.concatenate([x, x[0]])
+
+    @rg.functional
+    def listed(x):
+        return np.stack([2 * r for r in x])
+
+    with pytest.raises(CompileError, match=r"RG0712.*np\.array.*\(3,\), \(2,\)"):
+        ragged(np.ones(3))
+    with pytest.raises(CompileError, match=r"RG0703.*np\.concatenate[\s\S]*Items are numbers, or arrays"):
+        chained(np.ones(3))
+    with pytest.raises(CompileError, match=r"RG0703.*np\.stack[\s\S]*A list has no length that is known"):
+        listed(np.ones(3))
+
+
+def test_a_slice_of_a_tuple_and_a_default() -> None:
+    @rg.functional
+    def network(layers, x, rate=0.5, *, unused=1.0):
+        return x
+
+    with pytest.raises(CompileError, match=r"RG0729[\s\S]*may have defaults"):
+        network([np.ones(2)], 1.0)
+
+    @rg.functional
+    def deep(layers, x, rate=0.5):
+        for w, b in layers[:-1]:
+            x = np.tanh(w @ x + b)
+        (w, b), last = layers[-1], len(layers[1:]) + len(layers[-2:]) + len(layers[::2])
+        return rate * np.sum(w @ x + b) * last
+
+    layers = [(np.full((3, 2), 0.5), np.ones(3)), (np.full((2, 3), -0.25), np.zeros(2)), (np.ones((1, 2)), np.ones(1))]
+    x = np.array([1.0, -0.5])
+    h = x
+    for w, b in layers[:-1]:
+        h = np.tanh(w @ h + b)
+    value = float(np.sum(layers[-1][0] @ h + layers[-1][1])) * 6
+    assert deep(layers, x) == pytest.approx(0.5 * value, abs=1e-8)
+    assert deep(layers, x, 2.0) == pytest.approx(2 * value, abs=1e-8)
+    assert rg.grad(deep, "layers")(layers, x)[2][1] == pytest.approx([3.0])
 
 
 def test_what_differs_from_numpy_is_refused_with_a_way_out() -> None:
