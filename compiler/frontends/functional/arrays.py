@@ -43,7 +43,9 @@ from retrograd.compiler.frontends.functional.types import (
     Value,
     Word,
     combined,
+    has_names,
     named,
+    names_of,
     record,
 )
 from retrograd.compiler.frontends.python.allocation import any_element, new_array
@@ -341,6 +343,37 @@ class Joined:
             lowering.arrays.add(view, lowering.arrays.operand(value), at)
             begin += rows
         return Value(t, (), (whole.address,))
+
+
+@dataclass(eq=False, frozen=True)
+class Replaced:
+    """A dict or an object with other values for some names: `{**p, "w": w}`, `p._replace(w=w)`, `dataclasses.replace(p, w=w)`.
+
+    `of_dict`: the first form, which may add names.
+    """
+
+    names: tuple[str, ...]
+    of_dict: bool
+
+    def type(self, inference: Any, types: tuple[Type, ...], at: Place) -> Type:
+        own = types[0]
+        if not isinstance(own, Tuple) or not has_names(own) or own.form.startswith("dict[") is not self.of_dict:
+            hint = "`{**d, …}` is for dicts, `p._replace(…)` and `dataclasses.replace(p, …)` for objects with arrays."
+            fail("RG0703", f"{named(own)} with other items", at, hint)
+        items = dict(zip(names_of(own), own.items, strict=True))
+        for name in () if self.of_dict else self.names:
+            if name not in items:
+                hint = nearest(name, list(items)) or f"Its fields are {', '.join(items)}."
+                fail("RG0715", f"{named(own)} has no field `{name}`", at, hint)
+        made = items | dict(zip(self.names, types[1:], strict=True))
+        return record(own.form.partition("[")[0], list(made.items()))
+
+    def value(self, lowering: Any, values: Sequence[Value], at: Place) -> Value:
+        own = values[0].type
+        assert isinstance(own, Tuple)
+        items = dict(zip(names_of(own), values[0].split(own.items), strict=True))
+        made = items | dict(zip(self.names, values[1:], strict=True))
+        return combined(self.type(lowering.inference, tuple(v.type for v in values), at), list(made.values()))
 
 
 def _filled(node: ast.expr, given: dict[int, Operand]) -> ast.expr:

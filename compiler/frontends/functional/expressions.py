@@ -7,6 +7,7 @@ control_flow.py.
 from __future__ import annotations
 
 import ast
+import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -14,7 +15,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 from retrograd.compiler.frontends.functional import core
-from retrograd.compiler.frontends.functional.arrays import Captured, Constructed, Joined, Syntax
+from retrograd.compiler.frontends.functional.arrays import Captured, Constructed, Joined, Replaced, Syntax
 from retrograd.compiler.frontends.functional.control_flow import (
     IsVector,
     Scope,
@@ -172,6 +173,9 @@ class ExpressionReader:
             case ast.Dict(keys=keys, values=values) if keys and all(map(_is_key, keys)):
                 names = [str(k.value) for k in keys if isinstance(k, ast.Constant)]
                 return core.Record(tuple(self._items(values, scope)), self.at(node), record_form("dict", names))
+            case ast.Dict(keys=[None, *keys], values=[whole, *values]) if all(map(_is_key, keys)):
+                names = [str(k.value) for k in keys if isinstance(k, ast.Constant)]
+                return self._replaced(whole, dict(zip(names, values, strict=True)), True, scope, node)
             case ast.Tuple(elts=items):
                 return core.Record(tuple(self._items(items, scope)), self.at(node))
             case ast.List(elts=items):
@@ -515,6 +519,12 @@ class ExpressionReader:
             return self._constructed(node, scope)
         if (fields := record_fields(found)) is not None:
             return self._object(found, fields, node, scope)
+        changes = {k.arg: k.value for k in node.keywords if k.arg is not None}
+        if changes and len(changes) == len(node.keywords):
+            if found is dataclasses.replace and len(node.args) == 1:
+                return self._replaced(node.args[0], changes, False, scope, node)
+            if isinstance(of := node.func, ast.Attribute) and of.attr == "_replace" and not node.args:
+                return self._replaced(of.value, changes, False, scope, node)
         if node.keywords:
             self.fail(
                 "RG0729",
@@ -563,6 +573,13 @@ class ExpressionReader:
                 for a, t in zip(args, wanted, strict=True)
             )
         return core.Apply(function, args, self.at(node))
+
+    def _replaced(
+        self, whole: ast.expr, changes: Mapping[str, ast.expr], of_dict: bool, scope: Scope, at: ast.AST
+    ) -> core.Core:
+        values = (self.expression(v, scope) for v in changes.values())
+        rules = Replaced(tuple(changes), of_dict)
+        return core.Primitive(rules, (self.expression(whole, scope), *values), self.at(at))
 
     def _object(self, cls: type, fields: Mapping[str, Any], node: ast.Call, scope: Scope) -> core.Core:
         """An object of a class with arrays, made by its constructor."""

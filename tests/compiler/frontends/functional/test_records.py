@@ -386,3 +386,37 @@ def test_directions_that_do_not_fit_are_refused_with_a_way_out():
         second(W, Y)
     with pytest.raises(rg.CompileError, match=r"RG0715[\s\S]*beside a list"):
         beside(W, W)
+
+
+# ---------------------------------------------------------------------- other values for some names
+
+
+@rg.functional
+def changed(p, d, x):
+    return p._replace(b=x), dataclasses.replace(Model(x, 1.0), w=2 * x), {**d, "b": x, "c": d["a"] + 1.0}
+
+
+@rg.functional
+def misnamed(p, x):
+    return dataclasses.replace(p, v=x)
+
+
+@rg.functional
+def spread(p, x):
+    return {**p, "w": x}
+
+
+def test_dicts_and_objects_with_other_values_for_some_names():
+    pair, model, items = changed(Pair(W, Y), {"a": 1.0, "b": 2.0}, X[0])
+    assert type(pair) is Pair
+    assert close(pair.w, W)
+    assert close(pair.b, X[0])
+    assert type(model) is Model
+    assert close(model.w, 2 * X[0])
+    assert list(items) == ["a", "b", "c"]
+    assert items["c"] == 2.0
+    assert close(items["b"], X[0])
+    with pytest.raises(rg.CompileError, match=r"RG0715[\s\S]*no field `v`[\s\S]*Its fields are w, b"):
+        misnamed(Model(W, B), W)
+    with pytest.raises(rg.CompileError, match=r"RG0703[\s\S]*is for dicts"):
+        spread(Model(W, B), W)
