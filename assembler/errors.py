@@ -43,7 +43,7 @@ register(
     ("RG0117", "bad format", "A format is a width of 4, 8, 16, 32 or 64 bits and a smaller number of fraction bits. It is set once, before anything "
      "that depends on it.",
      "For example: .format 64, 32"),
-    ("RG0118", "not text", "A source file is UTF-8 text without NUL characters. An image of a program begins with other bytes.",
+    ("RG0118", "not text", "A source file is UTF-8 text without NUL characters. An image begins with other bytes.",
      "Save the text as UTF-8, or assemble a damaged image again."),
     ("RG0119", "no counterpart in PISA", "PISA has 32 registers of 32 bits, sums, exchanges, shifts and bitwise functions. Quotients, fixed-point and "
      "lognum numbers, and their checks, are not among them.",

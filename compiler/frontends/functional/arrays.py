@@ -299,9 +299,9 @@ def _known_sum(node: ast.expr, places: dict[int, int | Constant]) -> int | None:
 
 @dataclass(eq=False, frozen=True)
 class Joined:
-    """`np.array([x, 2 * x])`, `np.stack([v, w])`: the items along a new first axis. `chained`: `np.concatenate([v, w])`, along their own.
+    """`np.array([x, 2 * x])`, `np.stack([v, w])`: the items along a new first axis; one item is a tuple of these.
 
-    One item is a tuple of the items.
+    `chained`: `np.concatenate([v, w])`, along the first axis of the items.
     """
 
     name: str
@@ -311,7 +311,8 @@ class Joined:
         if len(types) == 1 and isinstance(types[0], Tuple) and not types[0].form:
             types = types[0].items
         shapes = [t.shape if isinstance(t, Array) else () for t in types]
-        kinds = [t.element.kind if isinstance(t, Array) else t.kind for t in types if isinstance(t, Array | Word)]  # type: ignore[union-attr]
+        words = [t.element if isinstance(t, Array) else t for t in types if isinstance(t, Array | Word)]
+        kinds = [x.kind for x in words if isinstance(x, ScalarType | Word)]
         own = [shape[1:] if self.chained else shape for shape in shapes]
         if (
             not types
@@ -347,9 +348,9 @@ class Joined:
 
 @dataclass(eq=False, frozen=True)
 class Replaced:
-    """A dict or an object with other values for some names: `{**p, "w": w}`, `p._replace(w=w)`, `dataclasses.replace(p, w=w)`.
+    """A dict or an object with other values for some names: `p._replace(w=w)`, `dataclasses.replace(p, w=w)`.
 
-    `of_dict`: the first form, which may add names.
+    `of_dict`: `{**p, "w": w}`, which may add names.
     """
 
     names: tuple[str, ...]

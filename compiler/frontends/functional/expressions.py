@@ -517,7 +517,7 @@ class ExpressionReader:
             return joined
         if any(found is make for make in CONSTRUCTORS):
             return self._constructed(node, scope)
-        if (fields := record_fields(found)) is not None:
+        if isinstance(found, type) and (fields := record_fields(found)) is not None:
             return self._object(found, fields, node, scope)
         changes = {k.arg: k.value for k in node.keywords if k.arg is not None}
         if changes and len(changes) == len(node.keywords):

@@ -602,11 +602,12 @@ class Inference:
             case core.Total(index, start, stop, body, at):
                 for bound in (start, stop):
                     if (own := self.type_of(bound, env)) not in (INT, NOTHING):
-                        hint = f"Write int(u) of a uint u below 2^{self.w.width - 1}." if own == UINT else None
-                        self.fail("RG0703", "the bounds of a sum are ints", bound.at, hint)
+                        way = f"Write int(u) of a uint u below 2^{self.w.width - 1}." if own == UINT else None
+                        self.fail("RG0703", "the bounds of a sum are ints", bound.at, way)
                 t = self.type_of(body, {**env, index: INT})
                 if not isinstance(t, Word | Nothing):
-                    self.fail("RG0703", f"a sum of {t}s", at)
+                    way = "Add arrays up in a loop, `y = y + …`." if isinstance(t, Array) else None
+                    self.fail("RG0703", f"a sum of {t}s", at, way)
                 return INT if t == BOOL else t
             case core.Forget(value, at):
                 t = self.type_of(value, env)

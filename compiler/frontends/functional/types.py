@@ -530,7 +530,8 @@ def record_fields(cls: Any) -> dict[str, Any] | None:
     if (declared := fields_of(cls)) is not None:
         return dict.fromkeys(declared, NO_DEFAULT) if any(_holds_arrays(a, cls) for a in declared.values()) else None
     if issubclass(cls, tuple) and hasattr(cls, "_fields"):
-        return {n: cls._field_defaults.get(n, NO_DEFAULT) for n in cls._fields}
+        made: Any = cls
+        return {n: made._field_defaults.get(n, NO_DEFAULT) for n in made._fields}
     if dataclasses.is_dataclass(cls) and all(f.init for f in dataclasses.fields(cls)):
         return {f.name: NO_DEFAULT if f.default is dataclasses.MISSING else f.default for f in dataclasses.fields(cls)}
     return None
