@@ -40,7 +40,7 @@ class ScalarType:
 class ArrayType:
     """Elements of one type in row-major order."""
 
-    element: ScalarType | StructType
+    element: ScalarType | StructType | StackType
     shape: tuple[int, ...]
 
     @property
@@ -134,9 +134,9 @@ def tuple_of(types: Sequence[Type]) -> StructType:
 
 @dataclass(frozen=True)
 class StackType:
-    """A count, and room for `capacity` numbers or structs of numbers, whose words are zero from the count on."""
+    """A count, and room for `capacity` numbers, structs of numbers or stacks, whose words are zero from the count on."""
 
-    element: ScalarType | StructType
+    element: ScalarType | StructType | StackType
     capacity: int
 
     @property
@@ -286,15 +286,18 @@ def scalar_of(annotation: Any) -> ScalarType | None:
     return None if kind is None else ScalarType(Kind(kind))
 
 
-def element_of(annotation: Any) -> ScalarType | StructType | None:
-    """The scalar or struct that an annotation names, or None."""
+def element_of(annotation: Any) -> ScalarType | StructType | StackType | None:
+    """The scalar, struct or stack that an annotation names, or None."""
+    if isinstance(annotation, StackAnnotation):
+        inner = element_of_stack(annotation.element)
+        return None if inner is None else StackType(inner, annotation.capacity)
     return scalar_of(annotation) or struct_of(annotation)
 
 
-def element_of_stack(annotation: Any) -> ScalarType | StructType | None:
-    """The scalar or struct of numbers that an annotation names, or None: a stack holds no struct with a stack in it."""
+def element_of_stack(annotation: Any) -> ScalarType | StructType | StackType | None:
+    """The scalar, struct of numbers or stack that an annotation names, or None: a stack holds no struct with a stack in it."""
     found = element_of(annotation)
-    nested = found is not None and any(isinstance(leaf, StackType) for _, _, leaf in leaves(found, ""))
+    nested = isinstance(found, StructType) and any(isinstance(leaf, StackType) for _, _, leaf in leaves(found, ""))
     return None if nested else found
 
 
@@ -739,7 +742,7 @@ class PassedLength:
 
 @dataclass(frozen=True)
 class ArrayShape:
-    element: ScalarType | StructType
+    element: ScalarType | StructType | StackType
     shape: tuple[int | PassedLength, ...]
     strides: tuple[int, ...]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, NoReturn
 
 from retrograd.compiler.frontends.builder import ModuleBuilder
@@ -76,39 +76,80 @@ class ScalarPlace:
 
 @dataclass(frozen=True)
 class ArrayPlace:
-    """An array. A length is a number, or the variable that holds it."""
+    """An array. A length is a number, or the variable that holds it. `capacities`: of the stacks that are its elements."""
 
     name: str
     type: Integer | None
     lengths: tuple[int | Var, ...]
     address: Address
+    capacities: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
 class StackPlace:
-    """A stack in memory: a count, then the words, which are zero from the count on."""
+    """A stack in memory: a count, then the words, which are zero from the count on.
+
+    `capacities`: how many values it may hold; of a stack of stacks those of the stacks in it, too.
+    """
 
     name: str
-    capacity: int
+    capacities: tuple[int, ...]
     address: Address
+
+    @property
+    def capacity(self) -> int:
+        return self.capacities[0]
+
+    @property
+    def element(self) -> int:
+        """Words of a value on the stack."""
+        return words_of(self.capacities[1:])
 
 
 Place = ScalarPlace | ArrayPlace | StackPlace
 
 
+def depth_of(kind: str) -> int:
+    """1 for the type `stack`, 2 for `stack stack`, …; 0 for another type."""
+    return kind.split().count("stack")
+
+
+#: the capacities of stacks inside of a stack, the innermost last: those of a stack on another stack have one size
+_INNER = (16, 64, 64)
+
+
+def capacities_of(depth: int, words: int) -> tuple[int, ...]:
+    """The capacities of a stack, and of the stacks in it. `words`: of a stack of numbers."""
+    return (words // (1, 64, 256, 1024)[depth - 1], *_INNER[len(_INNER) + 1 - depth :]) if depth else ()
+
+
+def words_of(capacities: Sequence[int]) -> int:
+    """Words of a stack; 1 for a number."""
+    size = 1
+    for capacity in reversed(capacities):
+        size = 1 + capacity * size
+    return size
+
+
+def lengths_of(place: ArrayPlace | StackPlace) -> tuple[int | Var, ...]:
+    """The lengths of an array; none of a stack."""
+    return place.lengths if isinstance(place, ArrayPlace) else ()
+
+
+def stack_type(capacities: Sequence[int]) -> StackType | ScalarType:
+    """The type of a stack; that of an integer without capacities."""
+    return StackType(stack_type(capacities[1:]), capacities[0]) if capacities else ScalarType(INT)
+
+
 def array_layouts(
-    name: str, t: Integer | None, lengths: Sequence[int | Var | None], w: Format
+    name: str, t: Integer | None, lengths: Sequence[int | Var | None], w: Format, capacities: Sequence[int] = ()
 ) -> tuple[ArrayLayout, ...]:
-    """The layout of an array for debuggers; none where a length is unknown, or where the words are no numbers themselves."""
+    """The layout of an array or a stack for debuggers; none where a length is unknown, or where a word is no number itself."""
     known = tuple(n for n in lengths if isinstance(n, int))
     if len(known) < len(lengths) or (t is not None and t.width != w.width):
         return ()
-    return tuple(layouts(ArrayType(ScalarType(BOOL if t is None else INT), known), name))
-
-
-def stack_layouts(name: str, capacity: int) -> tuple[ArrayLayout, ...]:
-    """The layout of a stack for debuggers."""
-    return tuple(layouts(StackType(ScalarType(INT), capacity), name))
+    element = ScalarType(BOOL) if t is None and not capacities else stack_type(capacities)
+    return tuple(layouts(ArrayType(element, known) if known else element, name))
 
 
 def region_of(place: ArrayPlace | StackPlace) -> Region:
@@ -307,6 +348,8 @@ class Expressions:
     def _top(self, stack: StackPlace, span: Span) -> E:
         count = load(stack.address, INT)
         index = sub(count, const(1, INT), self.w)
+        if len(stack.capacities) > 1:
+            self.fail("RG0703", f"the top of `{stack.name}` is a stack, and no number", span, "Pop it into a stack.")
         message = f"the stack `{stack.name}` is empty, and has no top"
         there = InRange(index, stack.capacity, message, span, "RG0806")
         return load(stack.address.moved(1).shifted(index, 1, there), INT)
@@ -335,9 +378,11 @@ class Expressions:
             at = add(self.product(at, length_of(length)), i, self.w)
         for length in rest:
             at = self.product(at, length_of(length))
-        address = found.address.shifted(at, 1, *checks)
+        address = found.address.shifted(at, words_of(found.capacities), *checks)
         if rest:
-            return ArrayPlace(found.name, found.type, rest, address)
+            return replace(found, lengths=rest, address=address)
+        if found.capacities:
+            return StackPlace(found.name, found.capacities, address)
         if self.changed is not None and self.changed.region is address.region and self.changed is not address:
             address = self.apart(address, self.changed, node.span)
         return ScalarPlace(node.name, found.type, address)
@@ -517,11 +562,13 @@ def described_place(place: Place, w: Format) -> str:
     match place:
         case ScalarPlace(type=t):
             return "a bool" if t is None else described(t, w)
+        case ArrayPlace(lengths=lengths, capacities=(_, *_)):
+            return f"an array of stacks with {counted(len(lengths), 'dimension')}"
         case ArrayPlace(type=t, lengths=lengths):
             element = "bools" if t is None else f"{described(t, w).split()[-1]}s"
             return f"an array of {element} with {counted(len(lengths), 'dimension')}"
-        case StackPlace():
-            return "a stack"
+        case StackPlace(capacities=capacities):
+            return "a stack" + " of stacks" * (len(capacities) - 1)
 
 
 def _common(x: Value, y: Value) -> Integer | None:
@@ -543,7 +590,7 @@ def integer(name: str, w: Format) -> Integer | None:
     """The type of a name: `int`, `bool`, `u8` …; None for `bool`."""
     if name == "bool":
         return None
-    if name == "int":
+    if name == "int" or depth_of(name):
         return Integer(w.width)
     return Integer(int(name[1:]), name[0] == "i")
 
@@ -638,10 +685,8 @@ class Code:
 
     def words(self, place: ArrayPlace | StackPlace) -> E:
         """The number of words that an array or stack has."""
-        if isinstance(place, StackPlace):
-            return const(place.capacity + 1, INT)
-        out: E = const(1, INT)
-        for length in place.lengths:
+        out: E = const(words_of(place.capacities), INT)
+        for length in lengths_of(place):
             out = self.expressions.product(out, length_of(length))
         return out
 

@@ -26,6 +26,8 @@ from retrograd.isa.diagnostics import CompileError, Diagnostic, InputError, Span
 
 #: blocks and expressions within each other
 _DEEPEST = 100
+#: stacks within each other
+_STACKS = 4
 #: errors that a run reports
 _MOST = 20
 
@@ -545,7 +547,14 @@ class JanaParser(_Parser):
                 f"{self._cursor.found()} stands where a type is expected", f"The types: {', '.join(TYPES)}."
             )
         word = self._cursor.advance()
-        return f"struct {self._cursor.name('the name of a struct')}" if word == "struct" else word
+        if word == "struct":
+            return f"struct {self._cursor.name('the name of a struct')}"
+        while word.startswith("stack") and self._cursor.take("stack"):
+            word += " stack"
+            if word.count("stack") > _STACKS:
+                self._cursor.at -= 1
+                self._cursor.fail(f"stacks are nested up to {_STACKS} deep")
+        return word
 
     def _declarations(self) -> tuple[syntax.Declaration, ...]:
         """`int a = 1, int b[3]`."""

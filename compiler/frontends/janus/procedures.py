@@ -32,11 +32,14 @@ from retrograd.compiler.frontends.janus.expressions import (
     ScalarPlace,
     StackPlace,
     array_layouts,
+    capacities_of,
+    depth_of,
     described_place,
     integer,
-    stack_layouts,
+    lengths_of,
     to_stored,
     word_type,
+    words_of,
 )
 from retrograd.compiler.frontends.janus.records import argument_count, flattened
 from retrograd.compiler.frontends.janus.statements import LARGEST, Locals, StatementLowering
@@ -62,7 +65,7 @@ from retrograd.compiler.ir.statements import (
     Within,
 )
 from retrograd.compiler.ir.traversal import callees_first
-from retrograd.compiler.language.types import ArrayAnnotation, StackAnnotation, known
+from retrograd.compiler.language.types import ArrayAnnotation, StackAnnotation, StackType, Type, known
 from retrograd.compiler.language.values import ArrayView, Scalar, StackValue
 from retrograd.compiler.language.values import Value as Argument
 from retrograd.isa.diagnostics import CompileError, Diagnostic, Span, nearest
@@ -82,7 +85,8 @@ class _Form(NamedTuple):
     type: Integer | None = None
     #: of an array: each length, None where it is a parameter
     lengths: tuple[int | None, ...] | None = None
-    capacity: int = 0
+    #: of a stack, or of the stacks in an array; see `StackPlace`
+    capacities: tuple[int, ...] = ()
 
     def takes(self, axis: int) -> bool:
         """Whether the length on an axis is a parameter."""
@@ -159,26 +163,23 @@ class Procedures:
                 places.append(places[form.same])
                 continue
             place: Place
-            if form.capacity or form.lengths is not None:
-                size = form.capacity + 1
+            if form.capacities or form.lengths is not None:
+                size = words_of(form.capacities)
                 for n in form.lengths or ():
                     size = size * n if n else 1
-                inside = (
-                    stack_layouts(p.name, form.capacity)
-                    if form.lengths is None
-                    else array_layouts(p.name, form.type, form.lengths, self._module.w)
-                )
+                lengths_given = () if form.lengths is None else form.lengths
+                inside = array_layouts(p.name, form.type, lengths_given, self._module.w, form.capacities)
                 base = Var(p.name, Kind.ADDRESS, p.span)
                 region = Region(p.name, size, span=p.span, layouts=inside)
                 params.append(base)
                 regions.append(region)
                 address = Address(region, base)
                 if form.lengths is None:
-                    place = StackPlace(p.name, form.capacity, address)
+                    place = StackPlace(p.name, form.capacities, address)
                 else:
                     lengths = [Var(f"{p.name}.length", INT, p.span) if n is None else n for n in form.lengths]
                     params += [n for n in lengths if isinstance(n, Var)]
-                    place = ArrayPlace(p.name, form.type, tuple(lengths), address)
+                    place = ArrayPlace(p.name, form.type, tuple(lengths), address, form.capacities)
             else:
                 params.append(Var(p.name, BOOL if form.type is None else INT, p.span))
                 place = ScalarPlace(p.name, form.type, params[-1])
@@ -215,7 +216,7 @@ class Procedures:
             if isinstance(place, ScalarPlace) and isinstance(place.where, Address):
                 place = self._held(at, t, place, place.where, held, argument.span)
             elif place is None:
-                if p.type == "stack" or p.lengths:
+                if depth_of(p.type) or p.lengths:
                     at.fail(
                         "RG0703",
                         f"`{at.text(argument.span)}` is passed where an array or a stack is expected",
@@ -301,9 +302,7 @@ class Procedures:
             key: object = (
                 (id(place.where),)
                 if isinstance(place, ScalarPlace)
-                else (place.address, place.lengths)
-                if isinstance(place, ArrayPlace)
-                else place.address
+                else (place.address, lengths_of(place))
                 if place is not None
                 else k
             )
@@ -321,22 +320,37 @@ class Procedures:
                     if any(where.region is address.region for where, _ in held):
                         message = f"`{at.text(node.span)}` passes `{place.name}` and an element of it"
                         at.fail("RG0705", message, node.span)
-                    forms.append(_Form(same, kind, tuple(None if isinstance(n, Var) else n for n in lengths)))
+                    known_lengths = tuple(None if isinstance(n, Var) else n for n in lengths)
+                    forms.append(_Form(same, kind, known_lengths, place.capacities))
                     if same == k:
-                        for other in given[:k]:
-                            if isinstance(other.place, ArrayPlace) and other.place.address.region is address.region:
-                                address = at.expressions.apart(address, other.place.address, node.span)
+                        address = self._apart(at, procedure, given[: k + 1], node)
                         operands.append((t.location(address), None))
                         regions.append(address.region)
                         operands += [
                             (n if isinstance(n, Var) else Const(n), (k, axis)) for axis, n in enumerate(lengths)
                         ]
-                case StackPlace(capacity=capacity, address=address):
-                    forms.append(_Form(same, None, None, capacity))
+                case StackPlace(capacities=capacities, address=address):
+                    forms.append(_Form(same, None, None, capacities))
                     if same == k:
+                        address = self._apart(at, procedure, given[: k + 1], node)
                         operands.append((t.location(address), None))
                         regions.append(address.region)
         return operands, regions, tuple(forms)
+
+    def _apart(self, at: Code, procedure: syntax.Procedure, given: Sequence[_Argument], node: syntax.Call) -> Address:
+        """The address of the last argument, an array or a stack, tested to be apart from the others in its region."""
+        place = given[-1].place
+        assert isinstance(place, ArrayPlace | StackPlace)
+        address = place.address
+        written = [p.name in self._written[procedure.name] for p in procedure.parameters]
+        for k, other in enumerate(given[:-1]):
+            if not isinstance(other.place, ArrayPlace | StackPlace) or other.place.address.region is not address.region:
+                continue
+            if lengths_of(other.place) == lengths_of(place):
+                address = at.expressions.apart(address, other.place.address, node.span)
+            elif written[k] or written[len(given) - 1]:
+                at.fail("RG0705", f"`{at.text(node.span)}` passes `{place.name}` and a part of it", node.span)
+        return address
 
     def _require_type(
         self,
@@ -347,12 +361,14 @@ class Procedures:
         node: syntax.Call,
     ) -> None:
         """Refuse an argument of another type than the parameter's."""
-        if p.type == "stack":
-            fits = isinstance(place, StackPlace)
+        depth = depth_of(p.type)
+        if depth and not p.lengths:
+            fits = isinstance(place, StackPlace) and len(place.capacities) == depth
         elif p.lengths:
             fits = (
                 isinstance(place, ArrayPlace)
                 and place.type == integer(p.type, at.w)
+                and len(place.capacities) == depth
                 and len(place.lengths) == len(p.lengths)
             )
             for wanted, n in zip(p.lengths, place.lengths if isinstance(place, ArrayPlace) else (), strict=False):
@@ -367,6 +383,11 @@ class Procedures:
             found = "an expression" if place is None else described_place(place, at.w)
             wanted_text = f"{p.type} {p.name}{'[]' * len(p.lengths)}"
             at.fail("RG0703", f"the parameter `{wanted_text}` of `{procedure.name}` is given {found}", node.span)
+
+
+def _capacities(t: Type) -> tuple[int, ...]:
+    """The capacities of a stack and of the stacks in it, the outer first."""
+    return (t.capacity, *_capacities(t.element)) if isinstance(t, StackType) else ()
 
 
 def _place(found: Diagnostic) -> tuple[int, int]:
@@ -471,7 +492,7 @@ class Entry:
                 message = f"`{d.name}` has {prod(found)} elements, and an array has up to {LARGEST}"
                 raise self._refused("RG0703", message, d.span, "Make it smaller.")
             lengths[d.name] = tuple(found)
-            if not d.lengths and d.type != "stack":
+            if not d.lengths and not depth_of(d.type):
                 value = 0 if d.initial is None else self._constant(expressions, d.initial)
                 if value is not None:
                     known[d.name] = value
@@ -497,10 +518,18 @@ class Entry:
         out = []
         sizes = self._sizes[0]
         for d in self.procedure.variables:
-            kind, dtype = _ANNOTATIONS["i" if d.type == "stack" else d.type[0]]
+            depth = depth_of(d.type)
+            kind, dtype = _ANNOTATIONS["i" if depth else d.type[0]]
             own = isinstance(d, syntax.Declaration)
-            if d.type == "stack":
-                out.append(Variable(d.name, StackAnnotation(int, self.stacks), []))
+            for capacity in reversed(capacities_of(depth, self.stacks)):
+                kind, dtype = StackAnnotation(kind, capacity), object
+            if depth and not d.lengths:
+                out.append(Variable(d.name, kind, []))
+            elif depth and own:
+                empty: Any = []
+                for n in reversed(sizes[d.name]):
+                    empty = [empty] * n
+                out.append(Variable(d.name, ArrayAnnotation(kind, sizes[d.name]), empty))
             elif d.lengths and own:
                 out.append(Variable(d.name, ArrayAnnotation(kind, sizes[d.name]), np.zeros(sizes[d.name], dtype)))
             elif d.lengths:
@@ -521,9 +550,7 @@ class Entry:
         procedures = Procedures(self.program, module, self.stacks)
         lowering = procedures.lowering(made.name, False)
         for d in self.procedure.variables:
-            lowering.code.names[d.name] = self._place(
-                d.name, integer(d.type, module.w) if d.type != "stack" else None, parameters.names[d.name]
-            )
+            lowering.code.names[d.name] = self._place(d.name, integer(d.type, module.w), parameters.names[d.name])
         widened = self._widened(lowering)
         # A value reads the variables that are declared before its own.
         places = {d.name: lowering.code.names.pop(d.name) for d in self.procedure.declarations}
@@ -552,10 +579,10 @@ class Entry:
         match given:
             case Scalar(_, Var() as var):
                 return ScalarPlace(name, t, var)
-            case ArrayView(shape=shape, address=address):
-                return ArrayPlace(name, t, known(shape), address)
+            case ArrayView(element=element, shape=shape, address=address):
+                return ArrayPlace(name, t, known(shape), address, _capacities(element))
             case StackValue(type=stack, address=address):
-                return StackPlace(name, stack.capacity, address)
+                return StackPlace(name, _capacities(stack), address)
         raise TypeError(given)
 
     def _widened(self, lowering: StatementLowering) -> Block:

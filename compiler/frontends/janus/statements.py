@@ -27,14 +27,19 @@ from retrograd.compiler.frontends.janus.expressions import (
     StackPlace,
     Value,
     array_layouts,
+    capacities_of,
+    depth_of,
+    described_place,
     exact,
     length_of,
-    stack_layouts,
+    lengths_of,
+    stack_type,
     to_stored,
     word_in,
     word_type,
+    words_of,
 )
-from retrograd.compiler.ir.expressions import Address, E, add, apply, const, negated, read, sub
+from retrograd.compiler.ir.expressions import Address, E, add, apply, const, load, negated, read, sub
 from retrograd.compiler.ir.flatten import Temporaries
 from retrograd.compiler.ir.statements import (
     SP,
@@ -98,7 +103,7 @@ class Locals:
         if node.name in self._code.names:
             self._code.fail("RG0706", f"`{node.name}` is declared already", node.span)
         with self._code.collect() as out:
-            if node.type == "stack":
+            if depth_of(node.type) and not node.lengths:
                 self._new_stack(node)
             elif node.lengths:
                 self._new_array(node)
@@ -168,11 +173,16 @@ class Locals:
             yield from self._row_major(item, rest, at if k else address)
 
     def _new_stack(self, node: syntax.Declaration) -> None:
-        capacity = min(self._capacity, _LOCAL_STACK) if self._recursive else self._capacity
-        address = self._words_for(node, const(capacity + 1, INT), stack_layouts(node.name, capacity))
-        place = StackPlace(node.name, capacity, address)
+        capacities = self._capacities(node)
+        inside = array_layouts(node.name, None, (), self._code.w, capacities)
+        address = self._words_for(node, const(words_of(capacities), INT), inside)
+        place = StackPlace(node.name, capacities, address)
         self._code.emit(*self._zero_tests(place, node))
         self._code.names[node.name] = place
+
+    def _capacities(self, node: syntax.Declaration) -> tuple[int, ...]:
+        words = min(self._capacity, _LOCAL_STACK) if self._recursive else self._capacity
+        return capacities_of(depth_of(node.type), words)
 
     def _new_array(self, node: syntax.Declaration) -> None:
         lengths: list[int | Var] = []
@@ -199,12 +209,13 @@ class Locals:
                 *inner.wrap((Check(Test("ltu", one_less, Const(most)), "RG0801", message, dimension.span),))
             )
             lengths.append(var)
-        words: E = const(1, INT)
+        capacities = self._capacities(node)
+        words: E = const(words_of(capacities), INT)
         for length in lengths:
             words = self._code.expressions.product(words, length_of(length))
         t = word_type(node.type, self._code.w, self._code.fail, node.span)
-        address = self._words_for(node, words, array_layouts(node.name, t, lengths, self._code.w))
-        place = ArrayPlace(node.name, t, tuple(lengths), address)
+        address = self._words_for(node, words, array_layouts(node.name, t, lengths, self._code.w, capacities))
+        place = ArrayPlace(node.name, t, tuple(lengths), address, capacities)
         self._code.emit(*self._zero_tests(place, node))
         self._code.names[node.name] = place
         self.fill(place, node, "add")
@@ -246,17 +257,21 @@ class Locals:
         """Tests that each word is zero, made at both ends of the life of an array or a stack."""
         span = node.span
         i, word = Var("i", INT), Var(place.name, INT, place.address.region.span)
-        if isinstance(place, StackPlace):
-            # Words above the count are zero, so the count decides.
-            words: E = const(1, INT)
+        # Words above a count are zero, so the counts of stacks decide.
+        words: E = const(1, INT)
+        for length in lengths_of(place):
+            words = self._code.expressions.product(words, length_of(length))
+        if place.capacities:
             message = f"the stack `{place.name}` holds values when it is freed, and must be empty"
         else:
-            words = self._code.words(place)
             message = f"`{place.name}[{{k}}]` is left with {{a}} when `{place.name}` is freed, and must be zero"
-            if len(place.lengths) > 1:
+            if len(lengths_of(place)) > 1:
                 message = f"`{place.name}` is freed with an element that is not zero: number {{k}} is {{a}}"
         t = self._code.temporaries()
-        t.compute += [Local(word, True, span), t.memory("exch", word, place.address.shifted(read(i), 1))]
+        t.compute += [
+            Local(word, True, span),
+            t.memory("exch", word, place.address.shifted(read(i), words_of(place.capacities))),
+        ]
         body = t.wrap((Check(Test("eq", word, ZERO), "RG0802", message, span),))
         outer = self._code.temporaries()
         return outer.wrap((For(i, ZERO, outer.operand(words), 1, body, False, True, span),))
@@ -307,7 +322,7 @@ class Loops:
         self._code.emit(Op(TABLE["mov.xor"], f, one, None, 0, end), Delocal(g, False, end), Delocal(f, False, end))
 
     def lower_iterate(self, node: syntax.Iterate) -> None:
-        t = word_type(node.type, self._code.w, self._code.fail, node.span) if node.type != "stack" else None
+        t = word_type(node.type, self._code.w, self._code.fail, node.span) if not depth_of(node.type) else None
         if t is None:
             self._code.fail("RG0703", "the index of `iterate` is an integer", node.span)
         if node.name in self._code.names:
@@ -483,15 +498,19 @@ class Printing:
                 operands.extend(n for n in place.lengths if isinstance(n, Var))
                 kind = Kind.INT if place.type is not None else Kind.BOOL
                 lengths = tuple(None if isinstance(n, Var) else n for n in place.lengths)
-                return MeasuredArray(ScalarType(kind), lengths, place.address)
+                element = stack_type(place.capacities) if place.capacities else ScalarType(kind)
+                return MeasuredArray(element, lengths, place.address)
             case StackPlace():
                 operands.append(t.location(place.address))
-                return StackValue(StackType(ScalarType(Kind.INT), place.capacity), place.address)
+                t_stack = stack_type(place.capacities)
+                assert isinstance(t_stack, StackType)
+                return StackValue(t_stack, place.address)
 
     def _conversion(self, place: Place) -> Callable[[Any], Any]:
         """From the value that the host reads to the number that is printed."""
-        if isinstance(place, StackPlace):
-            return lambda values: _Stack(tuple(values))
+        if not isinstance(place, ScalarPlace) and place.capacities:
+            depth, dimensions = len(place.capacities), len(lengths_of(place))
+            return lambda values: _stacks(values, depth, dimensions)
         t, w = place.type, self._code.w
         if t is None:
             return lambda value: value
@@ -504,6 +523,13 @@ def number_of(word: int, t: Integer, w: Format) -> int:
     """The number of a type that a stored word stands for."""
     amount = w.width - t.width
     return word >> amount if t.signed else (word & w.mask) >> amount
+
+
+def _stacks(value: Any, depth: int, dimensions: int) -> Any:
+    """Stacks, of this depth, of an array with these dimensions."""
+    if dimensions:
+        return [_stacks(v, depth, dimensions - 1) for v in value]
+    return _Stack(tuple(_stacks(v, depth - 1, 0) if depth > 1 else v for v in value))
 
 
 def _each(value: Any, convert: Callable[[Any], Any]) -> Any:
@@ -674,9 +700,7 @@ class StatementLowering:
 
     def _swap(self, node: syntax.Swap) -> None:
         x, y = self.code.expressions.place(node.left), self.code.expressions.place(node.right)
-        if type(x) is not type(y) or (
-            not isinstance(x, StackPlace) and not isinstance(y, StackPlace) and x.type != y.type
-        ):
+        if type(x) is not type(y) or described_place(x, self.code.w) != described_place(y, self.code.w):
             self.code.fail("RG0703", f"`{self.code.text(node.span)}` exchanges values of two types", node.span)
         for one, reference in ((x, node.left), (y, node.left), (x, node.right), (y, node.right)):
             self._require_apart(reference, one, ())
@@ -692,9 +716,11 @@ class StatementLowering:
                 self._exchange(a, b, x.kind)
             case ArrayPlace(), ArrayPlace():
                 self._require_lengths(x, y)
+                self._require_capacities(x, y)
                 self._exchange_all(x, y)
             case StackPlace(), StackPlace():
-                self._exchange_all(x, y)
+                self._require_capacities(x, y)
+                self._exchange_all(*sorted((x, y), key=lambda p: p.capacity))
 
     def _fail_same(self) -> NoReturn:
         message = f"`{self.code.text(self.code.span)}` exchanges a variable with itself"
@@ -737,6 +763,20 @@ class StatementLowering:
             elif a != b:
                 self.code.fail("RG0712", f"{text}: {a} and {b}", self.code.span)
 
+    def _require_capacities(self, x: ArrayPlace | StackPlace, y: ArrayPlace | StackPlace) -> None:
+        """Test that the values of the larger of two stacks fit the smaller; refuse other places of two capacities."""
+        if x.capacities == y.capacities:
+            return
+        if len(x.capacities) > 1 or not isinstance(x, StackPlace) or not isinstance(y, StackPlace):
+            hint = "Exchange stacks that are locals of one procedure, or pop one into the other."
+            message = f"`{self.code.text(self.code.span)}` exchanges stacks that have room for other numbers of values"
+            self.code.fail("RG0712", message, self.code.span, hint)
+        small, large = sorted((x, y), key=lambda p: p.capacity)
+        t = self.code.temporaries()
+        fits = Test("ltu", t.operand(load(large.address, INT)), Const(small.capacity + 1))
+        message = f"the stack `{large.name}` holds {{a}} values, and `{small.name}` has room for {small.capacity}"
+        self.code.emit(*t.wrap((Check(fits, "RG0806", message, self.code.span),)))
+
     def _exchange_all(self, x: Place, y: Place) -> None:
         """Exchange arrays or stacks, word by word."""
         assert not isinstance(x, ScalarPlace)
@@ -757,29 +797,77 @@ class StatementLowering:
     def _push(self, node: syntax.Push | syntax.Pop) -> Block:
         """S[count], x = x, S[count]; count += 1, where S is zero from count on. The inverse is `pop`."""
         stack, place = self.code.expressions.stack(node.stack), self.code.expressions.place(node.value)
-        if not isinstance(place, ScalarPlace) or place.type != Integer(self.code.w.width):
-            way = "Move its values one by one, and then their number." if isinstance(place, StackPlace) else None
-            message = f"`{self.code.text(node.value.span)}` is no int, and a stack holds ints"
-            self.code.fail("RG0703", message, node.value.span, way)
+        depth = len(stack.capacities) - 1
+        fits = isinstance(place, StackPlace) if depth else isinstance(place, ScalarPlace)
+        if (
+            not fits
+            or described_place(place, self.code.w) != ("an int", "a stack" + " of stacks" * (depth - 1))[depth > 0]
+        ):
+            held = "stacks" + " of stacks" * (depth - 1) if depth else "ints"
+            text, stacks = self.code.text(node.value.span), "stack " * (len(stack.capacities) + 1)
+            way = f"Declare a stack of stacks: `{stacks}{stack.name}`." if isinstance(place, StackPlace) else None
+            self.code.fail(
+                "RG0703", f"`{text}` is no {held[:-1]}, and `{stack.name}` holds {held}", node.value.span, way
+            )
         for one, reference in ((stack, node.stack), (stack, node.value), (place, node.stack), (place, node.value)):
             self._require_apart(reference, one, ())
         span, t = self.code.span, self.code.temporaries()
-        if isinstance(place.where, Var):
-            held = place.where
-        else:
-            held = t.fresh(place.name, INT)
-            t.compute.append(t.memory("exch", held, place.where))
         count = Var("count", INT, span)
-        inner, outer = self.code.temporaries(), self.code.temporaries()
-        move = inner.wrap((inner.memory("exch", held, stack.address.moved(1).shifted(read(count), 1)),))
+        top = stack.address.moved(1).shifted(read(count), stack.element)
+        outer = self.code.temporaries()
+        if isinstance(place, StackPlace):
+            move = self._moved(place, stack, top, self.code.text(node.value.span))
+        else:
+            assert isinstance(place, ScalarPlace)
+            if isinstance(place.where, Var):
+                held = place.where
+            else:
+                held = t.fresh(place.name, INT)
+                t.compute.append(t.memory("exch", held, place.where))
+            inner = self.code.temporaries()
+            # The word above the top is zero. So x is zero after a push, and must be zero before a pop.
+            name = self.code.text(node.value.span)
+            message = f"`{name}` must be zero to take the top of the stack `{stack.name}`, and is not"
+            move = (
+                *inner.wrap((inner.memory("exch", held, top),)),
+                Check(Test("eq", held, ZERO), "RG0802", message, span),
+            )
         room = Check(Test("ltu", count, Const(stack.capacity)), "RG0806", f"the stack `{stack.name}` is {{full}}", span)
         take = outer.memory("exch", count, stack.address)
-        # The word above the top is zero. So x is zero after a push, and must be zero before a pop.
-        name = self.code.text(node.value.span)
-        message = f"`{name}` must be zero to take the top of the stack `{stack.name}`, and is not"
-        empty = Check(Test("eq", held, ZERO), "RG0802", message, span)
-        sequence: Block = (take, room, *move, empty, outer.op("mov", "add", count, Const(1)), take)
+        sequence: Block = (take, room, *move, outer.op("mov", "add", count, Const(1)), take)
         return t.wrap(outer.wrap((Local(count, False, span), *sequence, Delocal(count, False, span))))
+
+    def _moved(self, own: StackPlace, stack: StackPlace, top: Address, name: str) -> Block:
+        """n, count = count, n; own[i] <=> top[i] for i < n; n, count of the top = count of the top, n.
+
+        The words above both counts are zero, so only those below n are exchanged. Before a pop, `own` must be empty.
+        """
+        code, span = self.code, self.code.span
+        if own.capacities[1:] != stack.capacities[2:]:
+            hint = "Make both in one procedure."
+            code.fail(
+                "RG0712", f"the stacks in `{name}` have other capacities than those in `{stack.name}`", span, hint
+            )
+        n, i, held = Var("values", INT, span), Var("i", INT), Var("held", INT, span)
+        first, loop, body, last, end = (code.temporaries() for _ in range(5))
+        body.compute.append(Local(held, False, span))
+        a = body.memory("exch", held, own.address.moved(1).shifted(read(i), 1))
+        b = body.memory("exch", held, top.moved(1).shifted(read(i), 1))
+        words = loop.operand(code.expressions.product(read(n), const(own.element, INT)))
+        room = stack.capacities[1]
+        message = f"`{name}` holds {{a}} values, and a stack on `{stack.name}` has room for {room}"
+        fits = Check(Test("ltu", n, Const(room + 1)), "RG0806", message, span)
+        message = f"`{name}` must be empty to take the top of the stack `{stack.name}`, and holds {{a}} values"
+        empty = Check(Test("eq", end.operand(load(own.address, INT)), ZERO), "RG0802", message, span)
+        return (
+            Local(n, False, span),
+            *first.wrap((first.memory("exch", n, own.address),)),
+            fits,
+            *loop.wrap((For(i, ZERO, words, 1, body.wrap((a, b, a)), False, False, span),)),
+            *last.wrap((last.memory("exch", n, top),)),
+            Delocal(n, False, span),
+            *end.wrap((empty,)),
+        )
 
     # ------------------------------------------------------------------ conditions
 

@@ -553,7 +553,7 @@ def declaration_text(d: Parameter) -> str:
         out = f"{d.role} {out}".lstrip()
         if d.initial is not None:
             out += f" = {text_of(d.initial)}"
-        elif d.type == "stack":
+        elif d.type.startswith("stack"):
             out += " = nil"
     return out
 

@@ -63,6 +63,7 @@ from retrograd.runtime._arrays import (
     plain,
     reals_of,
     remembered,
+    shape_of,
     way_out,
 )
 
@@ -585,6 +586,11 @@ def _type_of(function: SourceFunction, p: Parameter, value: Any, sizes: dict[str
             for i, v in enumerate(value):
                 _annotated(wanted.element, v, f"`{p.name}[{i}]` of `{function.__name__}`", {}, refuse)
             return t
+        if isinstance(t.element, StackType):
+            for v in value:
+                if not isinstance(v, list | tuple):
+                    refuse(f"{where} is a list of lists, and holds {described(v)}")
+            return t
         wrong = next((v for v in value if not _number(v)), None)
         if wrong is not None:
             refuse(f"{where} is a list of numbers, and holds {described(wrong)}")
@@ -602,7 +608,7 @@ def _annotated(
             element = _open_element(wanted.element, value, where, refuse)
         if element is None:
             refuse(f"{where} is annotated {wanted}, which is no type of the language", _TYPES)
-        found = ArrayType(element, _shape(value, element, where, refuse))
+        found = ArrayType(element, _shape(value, element, where, refuse, len(wanted.dims or (1,))))
         problem = mismatch(wanted, found.element, found.shape, sizes)
         if problem is not None:
             refuse(f"{where} is {wanted}, and {described(value)} is not: {problem}", None)
@@ -772,8 +778,14 @@ def _dtype(array: np.ndarray[Any, Any]) -> str:
 
 
 def _shape(
-    value: Any, element: ScalarType | StructType, where: str, refuse: Callable[[str, str | None], NoReturn]
+    value: Any,
+    element: ScalarType | StructType | StackType,
+    where: str,
+    refuse: Callable[[str, str | None], NoReturn],
+    dimensions: int = 1,
 ) -> tuple[int, ...]:
+    if isinstance(element, StackType):
+        return shape_of(value, dimensions)
     if isinstance(element, StructType):
         if isinstance(value, np.ndarray) and value.dtype.kind == "c" and len(element.fields) == 2:
             return tuple(value.shape)

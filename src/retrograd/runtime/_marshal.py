@@ -44,12 +44,14 @@ from retrograd.runtime._arrays import (
     complex_array,
     host_array,
     is_foreign,
+    items_of,
     parts_of,
     plain,
     real_of,
     reals_of,
     refuse_masked,
     remembered,
+    shape_of,
     types_within,
     word_of,
 )
@@ -262,6 +264,11 @@ def _to_words(t: Type, value: Any, w: Format, name: str, losses: Losses | None) 
                 return np.stack(columns, axis=-1).ravel()
             items = _of_shape(np.asarray(value, dtype=object), shape, name)
             return _joined([word_array(element, item, w, name, losses) for item in items.ravel()])
+        case ArrayType(StackType() as element, shape):
+            items = items_of(value, len(shape))
+            if shape_of(value, len(shape)) != shape or len(items) != t.size // element.size:
+                refuse_argument(f"`{name}` is {described(value)}; its type is {t}")
+            return _joined([word_array(element, item, w, name, losses) for item in items])
         case FormType():
             return _form_words(t, value, w, name, losses)
         case StructType(cls, fields):
@@ -290,7 +297,7 @@ def _to_words(t: Type, value: Any, w: Format, name: str, losses: Losses | None) 
 
 
 def _stack_words(
-    element: ScalarType | StructType, values: Sequence[Any], w: Format, name: str, losses: Losses | None
+    element: ScalarType | StructType | StackType, values: Sequence[Any], w: Format, name: str, losses: Losses | None
 ) -> NDArray[np.uint64]:
     if isinstance(element, ScalarType):
         return _array_words(element.kind, _numbers(element.kind, values), w, name, losses)
@@ -475,12 +482,12 @@ def from_words(t: Type, words: Sequence[int] | NDArray[np.uint64], w: Format) ->
             pairs = np.asarray(words, dtype=np.uint64).reshape(-1, 2)
             re, im = (reals_of(pairs[:, k], "fixed", w).reshape(shape) for k in (0, 1))
             return complex_array(re, im)
-        case ArrayType(StructType() as element, shape):
+        case ArrayType(StructType() | StackType() as element, shape):
             size = element.size
             out = np.empty(len(words) // size if size else 0, dtype=object)
             for i in range(len(out)):
                 out[i] = from_words(element, words[i * size : (i + 1) * size], w)
-            return out.reshape(shape)
+            return out.reshape(shape).tolist() if isinstance(element, StackType) else out.reshape(shape)
         case FormType():
             return _form_value(t, words, w)
         case StructType(cls, fields):
