@@ -198,8 +198,7 @@ def new_array(
         cx.fail("RG0717", message, node, hint)
     strides = row_major(tuple(map(bound, shape)), t.size)
     size = words_of((*shape, t.size))
-    # A stack is an array of one.
-    axes = ((), ()) if isinstance(t, StackType) or not is_known(shape) else (tuple(shape), strides)
+    axes = (tuple(shape), strides) if is_known(shape) else ((), ())
     inside = tuple(layouts(t, name, 0, *axes)) if is_known(shape) else ()
     if is_known(shape) and not cx.recursive:
         region = cx.builder.module.static_region(f"{cx.function.__name__}.{name}", bound(size), span, layouts=inside)
@@ -213,7 +212,7 @@ def new_array(
         words = cx.builder.temporaries()
         grown = Op(TABLE["mov.add"], SP, words.operand(value_of(size)), None, 0, span)
         first = (*kept, Local(base, False, span), Op(TABLE["mov.add"], base, SP, None, 0, span), *words.wrap((grown,)))
-    if isinstance(t, StackType):
+    if isinstance(t, StackType) and not shape:
         return StackValue(t, address), first
     return ArrayView(t, tuple(shape), strides, address), first
 
@@ -300,7 +299,7 @@ def constructed(cx: Context, name: str, node: ast.Call) -> Value | None:
                 cx.fail("RG0715", "rg.copy takes an array, a struct or a number", node)
             return _make_copy(cx, name, cx.value(node.args[0]), node)
         case "stack":
-            t, shape = _type_of_stack(cx, node), (1,)
+            t, shape = _type_of_stack(cx, node), ()
         case "zeros_like":
             t, shape = _type_like(cx, node)
         case _:
@@ -560,6 +559,8 @@ def _make_zero(cx: Context, name: str, t: Type, node: ast.Call) -> Value:
             return make_local(cx, name, Constant(1 if kind is Kind.LOGNUM else 0), kind, node)
         case ArrayType(element, shape):
             return _make_zeros(cx, name, element, shape, node)
+        case StackType():
+            return _make_zeros(cx, name, t, (), node)
         case StructType(_, fields):
             return StructValue(t, {f: _make_zero(cx, part_name(name, t, f), inner, node) for f, inner in fields})
     raise TypeError(t)

@@ -1,4 +1,4 @@
-"""Pushes and pops: `rg.push(s, x)` moves a number or a struct onto a stack, `rg.pop(s, x)` takes it back."""
+"""Pushes and pops: `rg.push(s, x)` moves a number, a struct or a stack onto a stack, `rg.pop(s, x)` takes it back."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from retrograd.compiler.ir.flatten import Temporaries
 from retrograd.compiler.ir.statements import ZERO, Block, Check, Const, Delocal, Kind, Local, Node, Test, Var, invert
 from retrograd.compiler.language import intrinsics
 from retrograd.compiler.language.arithmetic import element
-from retrograd.compiler.language.types import ScalarType
+from retrograd.compiler.language.types import INT, ScalarType
 from retrograd.compiler.language.values import (
     ArrayView,
     Scalar,
@@ -36,7 +36,7 @@ from retrograd.compiler.language.values import (
 def push(cx: Context, name: str, call: ast.Call) -> None:
     """`rg.push(S, x)`: S[count], x = x, S[count]; count += 1, where S is zero from count on. `rg.pop` is the inverse.
 
-    Of a struct, each number of x is exchanged with its place on the stack.
+    Of a struct, each number of x is exchanged with its place on the stack; of a stack, its count and all its room.
     """
     args = call.args
     s, x = location(cx, args[0]), location(cx, args[1])
@@ -64,7 +64,10 @@ def push(cx: Context, name: str, call: ast.Call) -> None:
     t = cx.builder.temporaries()
     _need_apart(cx, t, s, x, call)
     # The words above the top are zero. So x is zero after a push, and must be zero before a pop.
-    message = f"`{shortened(args[1])}` is {{a}}, and must be zero to take the top of the stack `{shortened(args[0])}`"
+    taken = f"to take the top of the stack `{shortened(args[0])}`"
+    message = f"`{shortened(args[1])}` is {{a}}, and must be zero {taken}"
+    if isinstance(x, StackValue):
+        message = f"`{shortened(args[1])}` must be empty {taken}, and is not"
 
     def moved(t: Temporaries, own: Value, there: Value) -> Block:
         """The word in its place on the stack, which is zero, and zero in its former place."""
@@ -87,12 +90,14 @@ def push(cx: Context, name: str, call: ast.Call) -> None:
 
     move: list[Node] = []
     for own, there in words:
-        if isinstance(own, ArrayView) and isinstance(there, ArrayView):
+        if isinstance(own, StackValue) and isinstance(there, StackValue):
+            move += moved_elements(_words_of(own), _words_of(there))
+        elif isinstance(own, ArrayView) and isinstance(there, ArrayView):
             move += moved_elements(own, there)
         else:
             move += moved(t, own, there)
     scalar_places = words_at(*(y.place for y in scalars(x)))
-    stores = [*scalar_places, *((y.address, None) for y in parts(x) if isinstance(y, ArrayView))]
+    stores = [*scalar_places, *((y.address, None) for y in parts(x) if isinstance(y, ArrayView | StackValue))]
     outer = cx.builder.temporaries()
     full = f"the stack `{shortened(args[0])}` is {{full}}"
     room = Check(Test("ltu", count, Const(s.type.capacity)), "RG0806", full, span)
@@ -102,6 +107,11 @@ def push(cx: Context, name: str, call: ast.Call) -> None:
     sequence: Block = (take, room, *move, *before, outer.op("mov", "add", count, Const(1)), take)
     nodes = outer.wrap((Local(count, False, span), *sequence, Delocal(count, False, span)))
     cx.builder.emit(t.wrap(nodes if name == "push" else invert(nodes)), stores=stores)
+
+
+def _words_of(s: StackValue) -> ArrayView:
+    """The count and the room of a stack."""
+    return ArrayView(INT, (s.type.size,), (1,), s.address)
 
 
 def _pairs(x: Value, y: Value) -> list[tuple[Value, Value]] | None:
@@ -141,6 +151,8 @@ def _may_touch(x: Value, s: StackValue) -> bool:
             words = 1
         case ArrayView(address=at):
             words = extent(x) if all(n > 0 for n in x.strides) else s.type.size
+        case StackValue(type=t, address=at):
+            words = t.size
         case _:
             return False
     distance = at.minus(s.address) if at.region is s.address.region else s.type.size

@@ -306,12 +306,13 @@ def _literal(text: str, whole: str, annotation: Any, number: Callable[[int], flo
             raise fail("RG0510", f"`{whole[:60]}`: the fields of {annotation.__name__} are {', '.join(fields)}")
         return annotation(**value)
     if isinstance(value, list | tuple):
-        from retrograd.compiler.language.types import StackAnnotation
+        from retrograd.compiler.language.types import ArrayAnnotation, StackAnnotation
         from retrograd.compiler.language.values import Structure
         from retrograd.isa.diagnostics import InputError
         from retrograd.runtime._arrays import Ragged, as_array
 
-        if isinstance(annotation, StackAnnotation | Structure):
+        of = annotation.element if isinstance(annotation, ArrayAnnotation) else annotation
+        if isinstance(of, StackAnnotation | Structure):
             return value
 
         try:

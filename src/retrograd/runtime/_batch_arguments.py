@@ -163,7 +163,7 @@ def columns_of(
         if isinstance(axis, tuple):
             columns[name] = _column_of_tuples(called, name, given[name], axis)
             continue
-        stack = name in declared and isinstance(declared[name].annotation, StackAnnotation | Structure)
+        stack = name in declared and _is_listed(declared[name].annotation)
         columns[name] = _Column(_along(called, name, given[name], axis, stack))
     if not columns:
         hint = "in_axes gives the axis of at least one of them"
@@ -375,7 +375,7 @@ class Batch:
             for name, v in self.values.items()
         ]
         found = self.function.types_of(example)
-        if any(isinstance(t, StackType | FormType) for t in found):
+        if any(is_listed(t) for t in found):
             for i in range(self.length):
                 own = types_of(self.function, self.element(i))  # each stack may be too long
                 for p, t, other in zip(self.function.parameters, found, own, strict=True):
@@ -493,7 +493,7 @@ class Batch:
             and items.dtype == object
             and items.ndim == 1
         )
-        if listed or isinstance(a.type, StackType | FormType) or is_tuple(a.type):
+        if listed or is_listed(a.type) or is_tuple(a.type):
             out = np.zeros(shape, dtype=np.uint64)
             for i, item in enumerate(items):
                 out[i] = word_array(a.type, item, w, a.name, losses)
@@ -663,6 +663,17 @@ def many(t: Type, length: int) -> ArrayType:
     return ArrayType(t, (length,))
 
 
+def is_listed(t: Type | FormType) -> bool:
+    """Whether the values of a type are lists, of a length for each row: a stack, an array of stacks, a value of a form."""
+    return isinstance(t.element if isinstance(t, ArrayType) else t, StackType | FormType)
+
+
+def _is_listed(annotation: Any) -> bool:
+    """`is_listed`, of the type that an annotation names."""
+    element = annotation.element if isinstance(annotation, ArrayAnnotation) else annotation
+    return isinstance(element, StackAnnotation | Structure)
+
+
 def stacked_values(t: Type, found: ResultArray, w: Format, rows: int = 0) -> Any:
     """The values that the rows hold, stacked. `rows`: their number, where they may lie on a device."""
     if isinstance(t, StaticType):
@@ -681,7 +692,7 @@ def stacked_values(t: Type, found: ResultArray, w: Format, rows: int = 0) -> Any
         return found.reals.reshape(len(found.reals), *shape)
     words = found.words
     assert words is not None
-    if isinstance(t, StackType | FormType):
+    if is_listed(t):
         return [from_words(t, row, w) for row in words.tolist()]
     all_ = many(t, len(words))
     # Numbers may lie apart, as columns of a matrix do; structs are put together word by word.

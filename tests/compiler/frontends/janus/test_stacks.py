@@ -68,7 +68,7 @@ def program(seed: int) -> str:
             f"{one} <=> {other}",
             f"{two} <=> {further}",
             f"call fill({one}, 3) push({one}, {two}) call fill({one}, 2) push({one}, {two}) push({two}, sss)",
-            f"call fill(s, 2) call fill(a[k], 3) call join(a[k], s)",
+            "call fill(s, 2) call fill(a[k], 3) call join(a[k], s)",
             f"if !empty({two}) then call shift({two}, {further}) fi !empty({further})",
             f"pop({one}, {two})",
             f"n ^= top({one})",
