@@ -106,6 +106,10 @@ def names_of_keys(keys: Iterable[Hashable]) -> dict[Hashable, str]:
     return out
 
 
+#: methods of dictionaries through which a loop goes
+OF_DICTS = ("items", "keys", "values")
+
+
 def keys_of(cls: type) -> Mapping[Hashable, str]:
     """Key → field of the struct that a dictionary is; empty for any other class."""
     found: Mapping[Hashable, str] = vars(cls).get("__retrograd_keys__", _NO_KEYS)

@@ -51,6 +51,7 @@ from retrograd.compiler.language.types import (
     is_empty,
     is_known,
     is_struct,
+    keys_of,
     note_range,
     row_major,
     static,
@@ -392,6 +393,8 @@ class Context:
         match value:
             case StructValue(t, fields) if t.is_tuple:
                 return [*fields.values()]
+            case StructValue(t) if keys_of(t.cls):
+                return [*map(self.wrap, keys_of(t.cls))]
             case Constant(tuple() | list() as found):
                 self.guarded(node, need_iterable, found)
                 return [self.wrap(v) for v in found]

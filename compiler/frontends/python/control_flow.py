@@ -51,7 +51,7 @@ from retrograd.compiler.ir.statements import (
 from retrograd.compiler.language.arithmetic import first_axis, number_kind
 from retrograd.compiler.language.intrinsics import repeat
 from retrograd.compiler.language.purity import need_iterable, need_plain
-from retrograd.compiler.language.types import keys_of, operands
+from retrograd.compiler.language.types import OF_DICTS, keys_of, operands
 from retrograd.compiler.language.values import (
     ArrayView,
     Constant,
@@ -423,6 +423,8 @@ def iterable(cx: Context, node: ast.expr) -> Iterable | Constant:
 
 def _called_builtin(cx: Context, node: ast.expr) -> Any:
     """The Python function that an expression calls, or None."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in OF_DICTS:
+        return None
     f = cx.value(node.func) if isinstance(node, ast.Call) else None
     return f.value if isinstance(f, Constant) else None
 

@@ -28,6 +28,7 @@ from retrograd.compiler.language.arithmetic import COMPARISONS, element, kind_of
 from retrograd.compiler.language.lognums import is_lognum
 from retrograd.compiler.language.purity import attribute, need_plain
 from retrograd.compiler.language.types import (
+    OF_DICTS,
     ScalarType,
     bound,
     check_operator,
@@ -148,9 +149,11 @@ def attribute_value(cx: Context, node: ast.Attribute) -> Value:
                 return wrapped
             known = [*fields, *(n for n in dir(t.cls) if not n.startswith("_"))]
             near = nearest(name, known) or f"its fields are {', '.join(fields)}"
-            if name in ("items", "keys", "values") and keys_of(t.cls):
+            if name in OF_DICTS and keys_of(t.cls):
                 s = shortened(node.value)
-                near = f"`for k in {s}:` goes through its keys, and `{s}[k]` is the value of one"
+                near = (
+                    f"a `for` goes through `{s}.{name}()`; `{s}[k]` is the value of the key k, `len({s})` their number"
+                )
             cx.fail("RG0702", f"a {t} has no field `{name}`", node, near)
         case StackValue():
             s = shortened(node.value)
@@ -574,7 +577,8 @@ def _items_of(
 
 def _iterated_items(cx: Context, node: ast.expr) -> list[_Item]:
     """The items that a comprehension goes through: of a tuple, a range, an array; `enumerate`, `zip` and `reversed` of these."""
-    if isinstance(node, ast.Call) and not node.keywords:
+    of_dict = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in OF_DICTS
+    if isinstance(node, ast.Call) and not node.keywords and not of_dict:
         callee = cx.value(node.func)
         match callee.value if isinstance(callee, Constant) else None, node.args:
             case builtins.enumerate, [of]:

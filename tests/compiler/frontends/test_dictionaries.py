@@ -128,3 +128,63 @@ def by_variable(y: fixed, d, n: int, xs: Array[fixed, 2]) -> None:
 def test_a_key_is_known_when_the_program_is_compiled() -> None:
     with pytest.raises(rg.CompileError, match="RG0717"):
         by_variable(0.0, {0: 1.0, 1: 2.0}, 1, [1.0, 2.0])
+
+
+MIXED: dict[Any, Any] = {"a": 1.0, (1, 2): 2.5, "m": -3.0}
+
+
+GONE_THROUGH = """
+from retrograd import fixed
+
+def f(d, e, y: fixed, n: int):
+    for v in d.values():
+        y += v * v
+    for i, (k, v) in enumerate(d.items()):
+        y += v * (i + 1)
+        n += len(k) if k != "m" else 10
+    for (k, v), w in zip(d.items(), e.values()):
+        y += v * sum(w) if k in ("a", "m") else w[0]
+    for key in d.keys():
+        d[key] += y
+    for w in e.values():
+        w += y
+        w[0] -= 0.5
+    y += sum(v for k, v in d.items() if k != "a") + len(d.values()) + max(d.values())
+    n += sum(len(k) for k in d) + sum(i for i, k in enumerate(d.keys()) if k == "m")
+    if "a" in d and "b" not in d and "p" in e.keys():
+        n += 100
+"""
+
+
+def test_items_keys_and_values_are_those_of_python(tmp_path: Any, written: Any) -> None:
+    ours = reversible(written(tmp_path / "ours.py", GONE_THROUGH).f)
+    theirs = written(tmp_path / "theirs.py", GONE_THROUGH + "    return d, y, n\n").f
+    e = {"p": np.array([1.0, 2.0]), 7: np.array([0.25]), "r": np.array([4.0, 8.0, -2.0])}
+    changed = copy.deepcopy(e)
+    found = ours({**MIXED}, copy.deepcopy(e), 0.5, 3)
+    assert (found.d, found.y, found.n) == theirs(dict(MIXED), changed, 0.5, 3)
+    assert all((found.e[k] == changed[k]).all() for k in e)
+    back = (~ours)(*found)
+    assert (back.d, back.y, back.n) == (MIXED, 0.5, 3)
+    assert all((back.e[k] == e[k]).all() for k in e)
+
+
+@reversible
+def changed_by_value(d) -> None:
+    for v in d.values():
+        v += 1.0
+
+
+@reversible
+def read_after_a_change(d, y: fixed) -> None:
+    for k, v in d.items():
+        d[k] += 1.0
+        y += v
+
+
+def test_a_number_of_a_dict_is_changed_by_its_key() -> None:
+    with pytest.raises(rg.RetrogradError, match=r"RG0709.*`v` cannot be changed.*number of a dict") as caught:
+        changed_by_value(MIXED)
+    assert caught.value.diagnostics[0].hint == "write `d[k] += …`"
+    with pytest.raises(rg.RetrogradError, match="RG0731"):
+        read_after_a_change(MIXED, 0.0)
