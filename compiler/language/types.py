@@ -138,7 +138,7 @@ def tuple_of(types: Sequence[Type]) -> StructType:
 
 @dataclass(frozen=True)
 class StackType:
-    """A count, and room for `capacity` numbers, structs of numbers or stacks, whose words are zero from the count on."""
+    """A count, and room for `capacity` numbers, structs or stacks, whose words are zero from the count on."""
 
     element: ScalarType | StructType | StackType
     capacity: int
@@ -299,7 +299,7 @@ def element_of(annotation: Any) -> ScalarType | StructType | StackType | None:
 
 
 def element_of_stack(annotation: Any) -> ScalarType | StructType | StackType | None:
-    """The scalar, struct of numbers or stack that an annotation names, or None: a stack holds no struct with a stack in it."""
+    """The scalar, struct or stack that an annotation names, or None: a stack holds no struct with a stack in it."""
     found = element_of(annotation)
     nested = isinstance(found, StructType) and any(isinstance(leaf, StackType) for _, _, leaf in leaves(found, ""))
     return None if nested else found
@@ -441,7 +441,7 @@ def of_any_point(annotation: Any) -> Any:
 
 
 def mismatch(
-    wanted: ArrayAnnotation, element: ScalarType | StructType, shape: Sequence[L], sizes: dict[str, L]
+    wanted: ArrayAnnotation, element: ScalarType | StructType | StackType, shape: Sequence[L], sizes: dict[str, L]
 ) -> str | None:
     """Why an array of this shape does not have the annotated type, or None. `sizes`: the lengths of named dimensions so far."""
     matches = isinstance(element, StructType) and is_open(wanted.element) and element.cls is wanted.element

@@ -58,7 +58,7 @@ class Scalar:
 class ArrayView:
     """Elements in memory: the element with indices i lies at address + Σ stride · i, strides counted in words."""
 
-    element: ScalarType | StructType
+    element: ScalarType | StructType | StackType
     shape: tuple[Length, ...]
     strides: tuple[int, ...]
     address: Address
@@ -83,7 +83,7 @@ class ArrayView:
 class MeasuredArray:
     """An array that the host reads, in row-major order. A length that is None is known when the program runs."""
 
-    element: ScalarType
+    element: ScalarType | StackType
     lengths: tuple[int | None, ...]
     address: Address
 

@@ -145,7 +145,7 @@ def type_in_memory(t: Any, at: Place) -> Type:
         case ScalarType(kind):
             _need_kind(kind, at)
             return Word(kind)
-        case ArrayType(element, shape):
+        case ArrayType(ScalarType() | StructType() as element, shape):
             return Array(element, shape, row_major(shape, element.size))
         case StructType(cls, fields) if not is_complex(t):
             items = [(name, type_in_memory(inner, at)) for name, inner in fields]
@@ -158,7 +158,7 @@ def in_memory(found: Operand, at: Place) -> Value:
     match found:
         case Scalar(e):
             return Value(Word(e.kind), (e,))
-        case ArrayView(element, shape, strides, address):
+        case ArrayView(ScalarType() | StructType() as element, shape, strides, address):
             return Value(Array(element, known(shape), strides), (), (address,))
         case StructValue(t, fields):
             return combined(type_in_memory(t, at), [in_memory(inner, at) for inner in fields.values()])
@@ -182,7 +182,7 @@ def stand_in(t: Type, is_view: bool = False) -> Operand:
 def _type_of(found: Operand, arithmetic: Arithmetic, at: Place) -> Type:
     """The type of a value of the reversible front end."""
     match found:
-        case ArrayView(element, shape, strides) if is_known(shape):
+        case ArrayView(ScalarType() | StructType() as element, shape, strides) if is_known(shape):
             return Array(element, known(shape), strides)
         case Lazy(shape, one) if is_known(shape):
             kind = arithmetic.expression(one(tuple(const(0, Kind.INT) for _ in shape))).kind
@@ -584,7 +584,7 @@ class ArrayLowering:
     def stored(self, found: Operand, at: Place, name: str = "t") -> Value:
         """The value of the reversible front end as one of the functional language; an expression becomes an array."""
         match found:
-            case ArrayView(element, shape, strides, address):
+            case ArrayView(ScalarType() | StructType() as element, shape, strides, address):
                 return Value(Array(element, known(shape), strides), (), (address,))
             case Lazy():
                 return self.stored(self._array(found, name, at), at)

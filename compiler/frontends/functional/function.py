@@ -56,6 +56,7 @@ from retrograd.compiler.language.types import (
     ScalarType,
     StaticShape,
     StructShape,
+    StructType,
     is_complex,
     keys_of,
     row_major,
@@ -305,6 +306,7 @@ def _given_room(t: Type, shapes: Sequence[Any]) -> Type:
         return Tuple(tuple(items), t.form)
     shape = shapes[0] if isinstance(t, OpenArray) else None
     if isinstance(shape, ArrayShape) and (lengths := shape.lengths) is not None:
+        assert isinstance(shape.element, ScalarType)
         return Array(shape.element, lengths, row_major(lengths, 1))
     return t
 
@@ -377,7 +379,7 @@ def _type(shape: Any, inference: Inference, function: FunctionalSource) -> Type:
         case ScalarShape(kind) | ArrayShape(ScalarType(kind)) if kind.is_fixed and kind is not Kind.FIXED:
             message = f"`{function.__name__}` is given numbers {kind.value}, and computes at the format's point"
             fail("RG0703", message, function.source, function.tree, AT_ONE_POINT)
-        case ArrayShape(element, _, strides) if (lengths := shape.lengths) is not None:
+        case ArrayShape(ScalarType() | StructType() as element, _, strides) if (lengths := shape.lengths) is not None:
             return Array(element, lengths, strides)
         case StructShape(FormType(structure=Encoding() as encoding)):
             return encoding.type

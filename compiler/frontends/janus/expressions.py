@@ -76,7 +76,7 @@ class ScalarPlace:
 
 @dataclass(frozen=True)
 class ArrayPlace:
-    """An array. A length is a number, or the variable that holds it. `capacities`: of the stacks that are its elements."""
+    """An array. A length is a number, or the variable that holds it. `capacities`: those of its stacks."""
 
     name: str
     type: Integer | None
@@ -144,7 +144,7 @@ def stack_type(capacities: Sequence[int]) -> StackType | ScalarType:
 def array_layouts(
     name: str, t: Integer | None, lengths: Sequence[int | Var | None], w: Format, capacities: Sequence[int] = ()
 ) -> tuple[ArrayLayout, ...]:
-    """The layout of an array or a stack for debuggers; none where a length is unknown, or where a word is no number itself."""
+    """The layout for debuggers; none where a length is unknown, or where a word is no number itself."""
     known = tuple(n for n in lengths if isinstance(n, int))
     if len(known) < len(lengths) or (t is not None and t.width != w.width):
         return ()

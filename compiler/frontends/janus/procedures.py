@@ -519,10 +519,11 @@ class Entry:
         sizes = self._sizes[0]
         for d in self.procedure.variables:
             depth = depth_of(d.type)
+            kind: Any
             kind, dtype = _ANNOTATIONS["i" if depth else d.type[0]]
             own = isinstance(d, syntax.Declaration)
             for capacity in reversed(capacities_of(depth, self.stacks)):
-                kind, dtype = StackAnnotation(kind, capacity), object
+                kind = StackAnnotation(kind, capacity)
             if depth and not d.lengths:
                 out.append(Variable(d.name, kind, []))
             elif depth and own:

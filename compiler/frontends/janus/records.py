@@ -16,12 +16,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from math import prod
-from typing import NamedTuple, NoReturn, TypeGuard
+from typing import NamedTuple, NoReturn, TypeGuard, TypeVar
 
 from retrograd.compiler.frontends.janus import syntax
 from retrograd.compiler.frontends.janus.expressions import FIXES, counted
 from retrograd.isa.diagnostics import CompileError, Diagnostic, Span, nearest
+
+T = TypeVar("T")
 
 #: structs within each other; leaves of one struct; elements of a field that an initial value copies
 _DEEPEST, _LEAVES, _COPIED = 16, 256, 1024
@@ -83,7 +86,7 @@ class _Flattening:
 
     def program(self) -> syntax.Program:
         for s in self._program.structs:
-            self._kept(lambda s=s: self._leaves(f"struct {s.name}", s.span))
+            self._kept(partial(self._leaves, f"struct {s.name}", s.span))
         if self._findings:
             raise CompileError(*self._findings)
         procedures = tuple(self._procedure(p) for p in self._program.procedures)
@@ -96,7 +99,7 @@ class _Flattening:
     def _fail(self, code: str, message: str, span: Span, hint: str | None = None) -> NoReturn:
         raise CompileError(self._program.source.diagnostic(code, message, span, hint or FIXES.get(code)))
 
-    def _kept(self, make: Callable[[], Iterable[object]]) -> list[object]:
+    def _kept(self, make: Callable[[], Iterable[T]]) -> list[T]:
         """The results of a maker; none where it raises an error, which is kept."""
         try:
             return list(make())
@@ -256,16 +259,16 @@ class _Flattening:
     def _procedure(self, p: syntax.Procedure) -> syntax.Procedure:
         self._names = {v.name: _Typed(v.type, v.lengths) for v in p.parameters}
         parameters = self._kept(lambda: self._parameters(p.parameters))
-        declarations: list[object] = []
+        declarations: list[syntax.Declaration] = []
         for d in p.declarations:
-            declarations += self._kept(lambda d=d: self._declared(d))
+            declarations += self._kept(partial(self._declared, d))
             self._names[d.name] = _Typed(d.type, d.lengths)
         return replace(p, parameters=tuple(parameters), declarations=tuple(declarations), body=self._body(p.body))
 
     # ------------------------------------------------------------------ statements
 
     def _body(self, body: syntax.Body) -> syntax.Body:
-        return tuple(x for s in body for x in self._kept(lambda s=s: self._statement(s)))  # type: ignore[misc]
+        return tuple(x for s in body for x in self._kept(partial(self._statement, s)))
 
     def _statement(self, s: syntax.Statement) -> Iterable[syntax.Statement]:
         e = self._expression

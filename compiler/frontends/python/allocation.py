@@ -337,7 +337,7 @@ def _type_of_stack(cx: Context, node: ast.Call) -> StackType:
     return StackType(element, capacity)
 
 
-def _type_like(cx: Context, node: ast.Call) -> tuple[ScalarType | StructType, tuple[Length, ...]]:
+def _type_like(cx: Context, node: ast.Call) -> tuple[ScalarType | StructType | StackType, tuple[Length, ...]]:
     if len(node.args) != 1:
         cx.fail("RG0715", "rg.zeros_like takes an array", node)
     model = cx.value(node.args[0])
@@ -349,7 +349,7 @@ def _type_like(cx: Context, node: ast.Call) -> tuple[ScalarType | StructType, tu
     return model.element, model.shape
 
 
-def _type_of_zeros(cx: Context, node: ast.Call) -> tuple[ScalarType | StructType, tuple[Length, ...]]:
+def _type_of_zeros(cx: Context, node: ast.Call) -> tuple[ScalarType | StructType | StackType, tuple[Length, ...]]:
     dtype = next((k.value for k in node.keywords if k.arg == "dtype"), None)
     if any(k.arg != "dtype" for k in node.keywords):
         cx.fail("RG0715", "rg.zeros takes lengths, and dtype=", node)

@@ -22,6 +22,7 @@ from retrograd.compiler.frontends.python.expressions import (
     ALTERNATIVES,
     array_method,
     foreign_call,
+    plain_method,
     reduced,
     reduced_array,
     select,
@@ -38,7 +39,6 @@ from retrograd.compiler.language.intrinsics import Intrinsic
 from retrograd.compiler.language.purity import Impure, need_container
 from retrograd.compiler.language.types import (
     LARGEST,
-    OF_DICTS,
     ArrayAnnotation,
     ArrayShape,
     ClosureShape,
@@ -81,8 +81,6 @@ from retrograd.compiler.language.values import (
     Value,
     count_of,
     describe,
-    is_number,
-    read_only,
     struct_type,
     tuple_value,
 )
@@ -530,15 +528,7 @@ def call(cx: Context, node: ast.Call) -> Value:
     chosen = chosen_function(cx, node.func)
     if chosen is not None:
         return _value_of_chosen(cx, *chosen, node)
-    if (
-        isinstance(node.func, ast.Attribute)
-        and node.func.attr in ("conjugate", "conj")
-        and not (node.args or node.keywords)
-    ):
-        x = cx.value(node.func.value)
-        if not isinstance(x, Constant):
-            return cx.guarded(node, cx.arithmetic.conjugate, x)
-    found = _parts_of_dict(cx, node) or _value_of_method(cx, node)
+    found = plain_method(cx, node) or _value_of_method(cx, node)
     if found is not None:
         return found
     f = cx.value(node.func)
@@ -617,23 +607,6 @@ def call(cx: Context, node: ast.Call) -> Value:
         args = cx.together(args, nodes)
         return cx.guarded(node, cx.arithmetic.function, callee.__name__, args)
     return _host_call(cx, callee, node)
-
-
-def _parts_of_dict(cx: Context, node: ast.Call) -> Value | None:
-    """`d.items()`, `d.keys()`, `d.values()` of a dict of constant keys, as a tuple. A number is changed by its key, `d[k] += …`."""
-    f = node.func
-    if not isinstance(f, ast.Attribute) or f.attr not in OF_DICTS or node.args or node.keywords:
-        return None
-    x = cx.value(f.value)
-    keys = keys_of(x.type.cls) if isinstance(x, StructValue) else {}
-    if not isinstance(x, StructValue) or not keys:
-        return None
-    if f.attr == "keys":
-        return Constant(tuple(keys))
-    why_not = f"a loop names a number of a dict, which in Python stays as it is; write `{shortened(f.value)}[k] += …`"
-    values = [read_only(v, why_not) if is_number(v) else v for v in (x.fields[field] for field in keys.values())]
-    pairs = zip(map(Constant, keys), values, strict=True)
-    return tuple_value([tuple_value(pair) for pair in pairs] if f.attr == "items" else values)
 
 
 def _value_of_method(cx: Context, node: ast.Call) -> Value | None:

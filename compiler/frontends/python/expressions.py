@@ -30,6 +30,7 @@ from retrograd.compiler.language.purity import attribute, need_plain
 from retrograd.compiler.language.types import (
     OF_DICTS,
     ScalarType,
+    StructType,
     bound,
     check_operator,
     check_size,
@@ -53,6 +54,8 @@ from retrograd.compiler.language.values import (
     StructValue,
     Value,
     describe,
+    is_number,
+    read_only,
     tuple_value,
 )
 from retrograd.isa.diagnostics import nearest
@@ -211,7 +214,7 @@ def _array_attribute(cx: Context, x: ArrayView | Lazy, name: str, node: ast.Attr
         case "conjugate" | "conj" | "dot" | "flatten" | "max" | "mean" | "min" | "ravel" | "reshape" | "sum":
             # A call of it is lowered by its name; here it is a function, and none that another statement looks for.
             return Constant(getattr(np.ndarray, name))
-    if isinstance(x, ArrayView) and not isinstance(x.element, ScalarType):
+    if isinstance(x, ArrayView) and isinstance(x.element, StructType):
         fields = dict(x.element.fields)
         if is_complex(x.element) and name in ("real", "imag"):
             name = "re" if name == "real" else "im"
@@ -544,6 +547,25 @@ def contained(cx: Context, x: Value, items: Value, op: ast.In | ast.NotIn, node:
     ]
     truth: Value = Scalar(arithmetic.both(found, False)) if found else Constant(False)
     return truth if isinstance(op, ast.In) else cx.guarded(node, arithmetic.unary, "not", truth)
+
+
+def plain_method(cx: Context, node: ast.Call) -> Value | None:
+    """`z.conjugate()`, and `d.items()`, `d.keys()`, `d.values()` of a dict of constant keys, as tuples; else None."""
+    f = node.func
+    if not isinstance(f, ast.Attribute) or f.attr not in (*OF_DICTS, "conjugate", "conj") or node.args or node.keywords:
+        return None
+    x = cx.value(f.value)
+    if f.attr not in OF_DICTS:
+        return None if isinstance(x, Constant) else cx.guarded(node, cx.arithmetic.conjugate, x)
+    keys = keys_of(x.type.cls) if isinstance(x, StructValue) else {}
+    if not isinstance(x, StructValue) or not keys:
+        return None
+    if f.attr == "keys":
+        return Constant(tuple(keys))
+    why_not = f"a loop names a number of a dict, which in Python stays as it is; write `{shortened(f.value)}[k] += …`"
+    values = [read_only(v, why_not) if is_number(v) else v for v in (x.fields[field] for field in keys.values())]
+    pairs = zip(map(Constant, keys), values, strict=True)
+    return tuple_value([tuple_value(pair) for pair in pairs] if f.attr == "items" else values)
 
 
 @evaluates(ast.ListComp, ast.GeneratorExp)

@@ -18,7 +18,7 @@ from retrograd.isa.files import check_output
 from retrograd.presentation import columns
 
 if TYPE_CHECKING:
-    from retrograd.compiler.language.types import ScalarType, StructType, Type
+    from retrograd.compiler.language.types import StructType, Type
     from retrograd.isa.words import Format
     from retrograd.runtime._batches import BatchResult
     from retrograd.runtime._distribution import Distribution
@@ -246,7 +246,7 @@ def _stacks(rows: Any, lengths: Any, name: str, path: str) -> Any:
     return [row[: int(n)].tolist() for row, n in zip(rows, lengths, strict=True)]
 
 
-def _lengths(name: str, element: ScalarType | StructType) -> str:
+def _lengths(name: str, element: Type) -> str:
     """The name of the array with the lengths of stacks: `s.length`; `s..length` where that is a field of their elements."""
     fields = [f".{field}" for field, _ in getattr(element, "fields", ())]
     return f"{name}.{_LENGTH}" if _LENGTH in fields else name + _LENGTH
@@ -330,6 +330,8 @@ def _flat(name: str, t: Type, value: Any, w: Format) -> dict[str, Any]:
             if places:
                 flat[f"{name}.uints"] = np.array([[e.integers[k] for k in places] for e in each], dtype=np.uint64)
             return flat
+        case StackType(StackType()) | ArrayType(StackType()):
+            raise fail("RG0512", f"`{name}` is a {t}, which no array of a file holds", "`--json` prints it")
         case StackType(element):
             longest = max(map(len, value), default=0)
             lengths = {_lengths(name, element): np.array([len(row) for row in value], dtype=np.int64)}

@@ -895,15 +895,3 @@ def _joined(name: str, values: Any, words: Any, format: Any) -> WordArray:
 
 def _fail(message: str, hint: str | None) -> InputError:
     return InputError(Diagnostic("RG0504", message, hint=hint))
-
-
-def items_of(value: Any, dimensions: int) -> list[Any]:
-    """The items of nested lists, in row-major order."""
-    return [x for v in value for x in items_of(v, dimensions - 1)] if dimensions else [value]
-
-
-def shape_of(value: Any, dimensions: int) -> tuple[int, ...]:
-    """The lengths of nested lists, by their first items."""
-    if not dimensions or not isinstance(value, list | tuple | np.ndarray):
-        return ()
-    return (len(value), *(shape_of(value[0], dimensions - 1) if len(value) else ()))

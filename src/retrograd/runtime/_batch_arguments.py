@@ -664,7 +664,7 @@ def many(t: Type, length: int) -> ArrayType:
 
 
 def is_listed(t: Type | FormType) -> bool:
-    """Whether the values of a type are lists, of a length for each row: a stack, an array of stacks, a value of a form."""
+    """Whether values of a type are lists, of a length for each row: stacks, arrays of stacks, values of a form."""
     return isinstance(t.element if isinstance(t, ArrayType) else t, StackType | FormType)
 
 

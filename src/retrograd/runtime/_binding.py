@@ -63,7 +63,6 @@ from retrograd.runtime._arrays import (
     plain,
     reals_of,
     remembered,
-    shape_of,
     way_out,
 )
 
@@ -799,6 +798,18 @@ def _shape(
     if array.dtype.kind not in "iufb":
         refuse(f"{where} is an array of {element}, not of {_dtype(array)}", None)
     return array.shape
+
+
+def items_of(value: Any, dimensions: int) -> list[Any]:
+    """The items of nested lists, in row-major order."""
+    return [x for v in value for x in items_of(v, dimensions - 1)] if dimensions else [value]
+
+
+def shape_of(value: Any, dimensions: int) -> tuple[int, ...]:
+    """The lengths of nested lists, by their first items."""
+    if not dimensions or not isinstance(value, list | tuple | np.ndarray):
+        return ()
+    return (len(value), *(shape_of(value[0], dimensions - 1) if len(value) else ()))
 
 
 def _given(value: Any, where: str, refuse: Callable[[str, str | None], NoReturn]) -> NDArray[Any]:

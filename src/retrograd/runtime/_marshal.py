@@ -44,18 +44,16 @@ from retrograd.runtime._arrays import (
     complex_array,
     host_array,
     is_foreign,
-    items_of,
     parts_of,
     plain,
     real_of,
     reals_of,
     refuse_masked,
     remembered,
-    shape_of,
     types_within,
     word_of,
 )
-from retrograd.runtime._binding import described, fields_of, fixed, located, lognum, refuse_argument
+from retrograd.runtime._binding import described, fields_of, fixed, items_of, located, lognum, refuse_argument, shape_of
 
 #: elements that are looked at together
 _BLOCK = 1 << 15
@@ -265,10 +263,10 @@ def _to_words(t: Type, value: Any, w: Format, name: str, losses: Losses | None) 
             items = _of_shape(np.asarray(value, dtype=object), shape, name)
             return _joined([word_array(element, item, w, name, losses) for item in items.ravel()])
         case ArrayType(StackType() as element, shape):
-            items = items_of(value, len(shape))
-            if shape_of(value, len(shape)) != shape or len(items) != t.size // element.size:
+            stacks = items_of(value, len(shape))
+            if shape_of(value, len(shape)) != shape or len(stacks) != t.size // element.size:
                 refuse_argument(f"`{name}` is {described(value)}; its type is {t}")
-            return _joined([word_array(element, item, w, name, losses) for item in items])
+            return _joined([word_array(element, stack, w, name, losses) for stack in stacks])
         case FormType():
             return _form_words(t, value, w, name, losses)
         case StructType(cls, fields):

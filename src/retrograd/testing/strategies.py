@@ -206,7 +206,7 @@ def _values(t: Type, w: Format, low: float, high: float) -> Any:
         case ArrayType(element, shape):
             count = math.prod(shape)
             kinds = {Kind.BOOL: bool, Kind.INT: np.int64, Kind.UINT: np.uint64}
-            dtype: Any = object if isinstance(element, StructType) else kinds.get(element.kind, np.float64)
+            dtype: Any = kinds.get(element.kind, np.float64) if isinstance(element, ScalarType) else object
 
             def array(draw: Any) -> Any:
                 out = np.empty(count, dtype=dtype)

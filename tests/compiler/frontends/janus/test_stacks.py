@@ -1,4 +1,4 @@
-"""Stacks of stacks and arrays of stacks of Janus: random programs beside the interpreter of the source, whose stacks are lists."""
+"""Stacks of stacks and arrays of stacks of Janus: random programs beside the interpreter of the source."""
 
 from __future__ import annotations
 
@@ -94,7 +94,13 @@ def test_random_programs_with_stacks(
 
 
 def test_stacks_are_lists_of_lists_in_both_directions() -> None:
-    text = "procedure f(stack stack s, stack a[2], stack t)\n    push(a[1], s)\n    pop(t, s)\n    push(t, s)\n    pop(a[0], s)\n"
+    text = """
+        procedure f(stack stack s, stack a[2], stack t)
+            push(a[1], s)
+            pop(t, s)
+            push(t, s)
+            pop(a[0], s)
+    """
     f = JanusFunction(read(text, "f.ja"), "f")
     given = [[[1, 2], [], [3]], [[], [4, 5]], []]
     found = run(f, *given)
@@ -103,7 +109,16 @@ def test_stacks_are_lists_of_lists_in_both_directions() -> None:
     assert found.erased_bits == 0
 
 
-BODY = "procedure f(stack s, stack t)\n    s <=> t\nprocedure main()\n    stack s\n    stack a[2]\n    stack stack ss\n    int n = 3\n    {}\n"
+BODY = """
+procedure f(stack s, stack t)
+    s <=> t
+procedure main()
+    stack s
+    stack a[2]
+    stack stack ss
+    int n = 3
+    {}
+"""
 
 
 @pytest.mark.parametrize(
