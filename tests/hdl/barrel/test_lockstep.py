@@ -107,7 +107,7 @@ def test_random_sequences_of_eight_bits() -> None:
 @pytest.mark.long
 @pytest.mark.parametrize(("w", "threads"), [(Q16, 8), (Q32, 8), (Q64, 8), (Q16, 9), (Q8, 12), (Q32, 16)], ids=str)
 def test_random_sequences(w: Format, threads: int) -> None:
-    executed, _ = sequences(simulation(w, threads), w, w.width + threads, states=4, threads=threads)
+    executed, _ = sequences(simulation(w, threads), w, w.width + threads, states=6, threads=threads)
     assert executed.total() > 10 * threads
 
 
