@@ -21,7 +21,7 @@ from amaranth.lib.memory import Memory, MemoryData
 from amaranth.lib.wiring import In, Out, connect, flipped
 from retrograd.hdl.bus.register_map import MAGIC, UNLIMITED, Access, Area, HostRegister
 from retrograd.hdl.bus.wishbone import Wishbone
-from retrograd.hdl.core.ports import Modes, Settings, Space, Window
+from retrograd.hdl.core.ports import THREAD_READ, Modes, Settings, Space, Window
 from retrograd.hdl.microword import TrapCause
 from retrograd.hdl.parameters import COUNTER, REGISTERS, Parameters
 from retrograd.isa.microarchitecture.lanes import BATCH_CORES, LANES
@@ -188,7 +188,7 @@ _ZEROED = {
 class HostInterface(wiring.Component):
     """Serves the bus and drives the core. A transfer takes at most three cycles, also while the core is busy.
 
-    The core barrel answers a cycle later. Its memories take a word for one thread in a cycle, so a write or a command
+    The core barrel answers a read after `THREAD_READ` + 1 cycles. Its memories take a word for one thread in a cycle, so a write or a command
     for all threads takes as many cycles as there are threads, and the next transfer waits that long.
     """
 
@@ -423,16 +423,15 @@ class HostInterface(wiring.Component):
                     m.d.comb += told.eq(answer)
 
         # ------------------------------------------------ transfers
-        window, asked, moves = self.window, Signal(), Signal()
+        window, moves = self.window, Signal()
         begins = bus.cyc & bus.stb & ~bus.ack & ~bus.err
-        # The word that is asked for is there; of the core barrel, the state of the thread, too.
-        there: Value = asked
-        waits: Value = in_window & ~there
+        # The cycles that a read has waited, a bit for each. In the core barrel, the state of a thread is as late as a word of a memory.
+        waited = Signal(THREAD_READ if turns else 1)
+        waits: Value = in_window & ~waited[-1]
         if self.goes_on is not None:
-            there = Signal()
-            begins = begins & ~self.goes_on
-            m.d.sync += there.eq(begins & asked & ~there)
-            waits = ~there
+            # A write goes on with the next thread. A copy or zeros for all threads hold no read of a slot up: such a read depends on no thread.
+            begins = begins & ~(self.goes_on & (bus.we | ~busy | self.accepted.valid))
+            waits = ~waited[-1]
         # A write takes effect in the cycle of its answer, from registers. The address of a read is thus the only path
         # from the bus to the core.
         write, acting = self.accepted, Signal(HostRegister)
@@ -442,7 +441,7 @@ class HostInterface(wiring.Component):
         once = acts if self.goes_on is None else acts & ~self.goes_on
         # While words are copied, `area` and `index` are those of the copy.
         m.d.sync += [
-            bus.ack.eq(0), bus.err.eq(0), asked.eq(0),
+            bus.ack.eq(0), bus.err.eq(0), waited.eq(0),
             write.valid.eq(0), write.in_window.eq(in_window), write.area.eq(Mux(streams, pointer.area, addressed)),
             write.index.eq(Mux(streams, pointer.index, number)),
             write.low.eq(bus.dat_w), write.high.eq(Mux(waits_for_this, waiting.word, 0)),
@@ -470,7 +469,7 @@ class HostInterface(wiring.Component):
             with m.Elif(high):
                 m.d.sync += [bus.ack.eq(1), bus.dat_r.eq(kept.word)]
             with m.Elif(waits):
-                m.d.sync += asked.eq(1)
+                m.d.sync += waited.eq(Cat(1, waited))
             with m.Else():
                 found = Mux(in_window, window.data, told)
                 m.d.sync += [bus.ack.eq(1), bus.dat_r.eq(found[:32])]
@@ -555,11 +554,11 @@ class HostInterface(wiring.Component):
             m.d.sync += self.accepted.eq(self.accepted)
 
     def _slow_copies(self, m: Module, dma: DirectMemoryAccess) -> tuple[Value, Value]:
-        """A word has been copied to each thread that gets it; and the word that was read, two cycles later."""
+        """A word has been copied to each thread that gets it; and the word that was read, when it is there."""
         assert self.goes_on is not None
-        late, word = Signal(2), Signal.like(self.window.data)
-        m.d.sync += late.eq(Cat(dma.read, late[0]))
-        with m.If(late[1]):
+        late, word = Signal(THREAD_READ), Signal.like(self.window.data)
+        m.d.sync += late.eq(Cat(dma.read, late))
+        with m.If(late[-1]):
             m.d.sync += word.eq(self.window.data)
         m.d.comb += [dma.several.eq(self.lane.all), dma.late.eq(late.any()), dma.held.eq(self.goes_on)]
         return dma.write & ~self.goes_on, word

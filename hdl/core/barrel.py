@@ -102,7 +102,7 @@ class ThreadRetirement:
 
 class BarrelCore(wiring.Component):
     """Threads in turns. The ports for PC, BR, DIR, counters and the window are those of the thread `selected`,
-    two cycles after it is selected, while the core is idle; DIR at once and always.
+    `THREAD_READ` cycles after it is selected, while the core is idle; DIR at once and always.
     """
 
     def __init__(self, parameters: Parameters, microcode: RowMicrocode | None = None) -> None:
@@ -148,7 +148,7 @@ class BarrelCore(wiring.Component):
                 "counters": Out(COUNTER).array(4),
                 #: of all threads: cycles in which an instruction was on its way, and instructions that retired
                 "issued": Out(COUNTER).array(2),
-                #: a word that is read is there two cycles later
+                #: a word that is read is there after `THREAD_READ` cycles; a write takes effect a cycle later
                 "window": In(Window()),
                 "settings": In(Settings(p)),
             }
@@ -171,6 +171,7 @@ class BarrelCore(wiring.Component):
         sync, comb = m.d.sync, m.d.comb
         #: what the host reads from each memory
         self._read: dict[Space, Any] = {}
+        self._registered_window(m)
 
         # ------------------------------------------------ whose turn it is
         turn = [Signal(range(n), name=f"t{k}", init=-k % n) for k in range(16)]
@@ -384,12 +385,25 @@ class BarrelCore(wiring.Component):
             sync += [cycles.eq(0), number.eq(0)]
         sync += self.idle.eq(~Cat(*valid, mid).any())
         space = Signal(Space)
-        sync += space.eq(later(self.window.read_space, 1))
+        sync += space.eq(later(self._window.read_space, 1))
         with m.Switch(space):
             for name, found in self._read.items():
                 with m.Case(name):
                     comb += self.window.data.eq(found)
         return m
+
+    def _registered_window(self, m: Module) -> None:
+        """The host's access to the memories, and its thread, a cycle later: the bus is far from their block RAMs."""
+        names = ("read_space", "write_space", "read_address", "write_address", "write", "written")
+        given = [getattr(self.window, name) for name in names]
+        # No memory is longer than its address.
+        place = max(REGISTERS, self.parameters.code_words, self.room)
+        shapes: list[Any] = [Space, Space, range(place), range(place), 1, INSTRUCTION]
+        self._window = window = Signal(
+            data.StructLayout(dict(zip(names, shapes, strict=True)) | {"of": range(self.threads)})
+        )
+        m.d.sync += [window[name].eq(port) for name, port in zip(names, given, strict=True)]
+        m.d.sync += window.of.eq(self.selected)
 
     def _commands(self, m: Module) -> Any:
         """The commands of the host, a cycle later. `turned`: the cycle after `turn`, in which the new PC is known."""
@@ -417,7 +431,7 @@ class BarrelCore(wiring.Component):
         """Fetch and decode the next instruction. The number of its first row, in cycle 7. Each fact of an instruction,
         by cycle from 3 on.
         """
-        p, later, window = self.parameters, self._later, self.window
+        p, later, window = self.parameters, self._later, self._window
         m.submodules.code = code = Memory(self.code)
         read, write = code.read_port(), code.write_port()
         m.d.comb += [
@@ -503,7 +517,7 @@ class BarrelCore(wiring.Component):
         self, m: Module, row: Any, adr4: dict[str, Any], data4: Any, facts: dict[str, Any], br3: Any, turn4: Any
     ) -> list[Any]:
         """x, y and z in cycle 7."""
-        later, window, width = self._later, self.window, self.parameters.width
+        later, window, width = self._later, self._window, self.parameters.width
         m.submodules.file = file = Memory(self.file, attrs={"ram_style": "block"})
         self._file_write = file.write_port()
         memory6 = {}
@@ -516,7 +530,7 @@ class BarrelCore(wiring.Component):
             read = memory.read_port()
             self._data_writes.append(memory.write_port())
             m.d.comb += read.addr.eq(
-                Mux(self.idle, Cat(window.read_address[: len(data4)], self.selected), Cat(data4, turn4))
+                Mux(self.idle, Cat(window.read_address[: len(data4)], window.of), Cat(data4, turn4))
             )
             memory6[name] = Signal(width, name=f"{name.name.lower()}6")
             m.d.sync += memory6[name].eq(read.data)
@@ -534,7 +548,7 @@ class BarrelCore(wiring.Component):
             address = Cat(adr4[port], turn4)
             if port == "x":
                 cotangents = window.read_space == Space.REGISTER_COTANGENTS
-                host = Cat(window.read_address[:8], ~cotangents, cotangents, self.selected)
+                host = Cat(window.read_address[:8], ~cotangents, cotangents, window.of)
                 address = Mux(self.idle, host, address)
             m.d.comb += read.addr.eq(address)
             found, operand = Signal(width, name=f"{port}6"), Signal(width, name=port)
@@ -687,7 +701,7 @@ class BarrelCore(wiring.Component):
 
     def _writes(self, m: Module, row: Any, ok: Any, result10: Any, target4: Any, data4: Any, z: Any, turn: Any) -> Any:
         """Write the result, in cycle 11. The bits that change in registers and memory."""
-        later, window, idle = self._later, self.window, self.idle
+        later, window, idle = self._later, self._window, self.idle
         result, writes, stores = Signal.like(result10), Signal(), Signal(2)
         self._result11 = result
         changes = Signal.like(result10)
@@ -707,7 +721,7 @@ class BarrelCore(wiring.Component):
             put.addr.eq(
                 Mux(
                     idle,
-                    Cat(window.write_address[:8], ~cotangents, cotangents, self.selected),
+                    Cat(window.write_address[:8], ~cotangents, cotangents, window.of),
                     Cat(later(target4, 7), turn[11]),
                 )
             ),
@@ -718,7 +732,7 @@ class BarrelCore(wiring.Component):
             m.d.comb += [
                 port.data.eq(Mux(idle, window.written, result)),
                 port.addr.eq(
-                    Mux(idle, Cat(window.write_address[: len(data4)], self.selected), Cat(later(data4, 7), turn[11]))
+                    Mux(idle, Cat(window.write_address[: len(data4)], window.of), Cat(later(data4, 7), turn[11]))
                 ),
                 port.en.eq(Mux(idle, window.write & (window.write_space == space), line)),
             ]

@@ -40,6 +40,10 @@ class Modes(wiring.Signature):
         )
 
 
+#: cycles from the address of a read in the window of the core barrel to the word; and from `selected` to its state
+THREAD_READ = 3
+
+
 class Window(wiring.Signature):
     """Access to the memories while the core is idle: a cycle reads or writes one word."""
 
@@ -53,7 +57,7 @@ class Window(wiring.Signature):
                 "read_space": Out(Space),
                 "read_address": Out(32),
                 "read": Out(1),
-                #: the word that was read, in the next cycle
+                #: the word that was read, in the next cycle; of the core barrel, after `THREAD_READ` cycles
                 "data": In(INSTRUCTION),
             }
         )

@@ -15,7 +15,7 @@ from amaranth.sim import Simulator
 from retrograd.hdl.core.barrel import BarrelCore
 from retrograd.hdl.core.cores import SingleCore
 from retrograd.hdl.core.lanes import LanesCore
-from retrograd.hdl.core.ports import Space
+from retrograd.hdl.core.ports import THREAD_READ, Space
 from retrograd.hdl.core.sequencer import FIELDS
 from retrograd.hdl.microword import TrapCause
 from retrograd.hdl.parameters import INSTRUCTION
@@ -182,7 +182,7 @@ class Simulation:
         for number, (lane, order) in enumerate(zip(self.lanes, orders, strict=True)):
             if self._several:
                 ctx.set(core.selected, number)
-                await ctx.tick().repeat(2)
+                await ctx.tick().repeat(THREAD_READ)
             reports.append(self._report(ctx, lane, order, records[number], bool(halted >> number & 1)))
         totals = core.issued if self._several else core.counters
         return BatchReport(reports, issues, ctx.get(totals[0]), ctx.get(totals[1]))

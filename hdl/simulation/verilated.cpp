@@ -126,9 +126,7 @@ int64_t execute(Machine *m, const uint64_t *given, const uint64_t *common, const
         t.space = r[1];
         for (uint64_t at = r[2]; at != r[2] + r[3]; at++) {
             t.address = at;
-            m->tick();
-            // Of the core barrel, a word arrives a cycle later.
-            m->tick();
+            for (int i = 0; i < READ_CYCLES; i++) m->tick();
             *words++ = t.data;
         }
     }
@@ -136,9 +134,7 @@ int64_t execute(Machine *m, const uint64_t *given, const uint64_t *common, const
     for (int i = 0; i < 4; i++) m->tick();
     for (int lane = 0; lane < LANES; lane++) {
         t.lane = lane;
-        // The core barrel shows the state of a thread two cycles after the thread is selected.
-        m->tick();
-        m->tick();
+        for (int i = 0; i < READ_CYCLES; i++) m->tick();
         t.eval();
         const uint64_t found[9] = {t.pc, t.br, t.backward, halted >> lane & 1, count[lane],
                                    t.counter_0, t.counter_1, t.counter_2, t.counter_3};

