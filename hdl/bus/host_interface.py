@@ -188,7 +188,8 @@ _ZEROED = {
 class HostInterface(wiring.Component):
     """Serves the bus and drives the core. A transfer takes at most three cycles, also while the core is busy.
 
-    The core barrel answers a read after `THREAD_READ` + 1 cycles. Its memories take a word for one thread in a cycle, so a write or a command
+    The core barrel answers a read after `THREAD_READ` + 1 cycles. Its memories take a word for one thread in a cycle,
+    so a write or a command
     for all threads takes as many cycles as there are threads, and the next transfer waits that long.
     """
 
@@ -425,11 +426,13 @@ class HostInterface(wiring.Component):
         # ------------------------------------------------ transfers
         window, moves = self.window, Signal()
         begins = bus.cyc & bus.stb & ~bus.ack & ~bus.err
-        # The cycles that a read has waited, a bit for each. In the core barrel, the state of a thread is as late as a word of a memory.
+        # The cycles that a read has waited, a bit for each. In the core barrel, the state of a thread is as late as a
+        # word of a memory.
         waited = Signal(THREAD_READ if turns else 1)
         waits: Value = in_window & ~waited[-1]
         if self.goes_on is not None:
-            # A write goes on with the next thread. A copy or zeros for all threads hold no read of a slot up: such a read depends on no thread.
+            # A write goes on with the next thread. A copy or zeros for all threads hold no read of a slot up: such a read
+            # depends on no thread.
             begins = begins & ~(self.goes_on & (bus.we | ~busy | self.accepted.valid))
             waits = ~waited[-1]
         # A write takes effect in the cycle of its answer, from registers. The address of a read is thus the only path

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from retrograd.compiler.frontends.python.expressions import ALTERNATIVES, OF_ARRAYS, WRITTEN
+from retrograd.compiler.language.foreign import ALTERNATIVES, OF_ARRAYS, WRITTEN
 
 import retrograd as rg
 from retrograd import Array, fixed, reversible

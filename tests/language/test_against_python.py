@@ -21,8 +21,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from retrograd.compiler.frontends.python.expressions import OPERATORS, WRITTEN
+from retrograd.compiler.frontends.python.expressions import OPERATORS
 from retrograd.compiler.language import purity
+from retrograd.compiler.language.foreign import WRITTEN
 from retrograd.compiler.language.intrinsics import EXPRESSION, INTRINSICS
 from retrograd.isa.diagnostics import CompileError, RetrogradError
 

@@ -1,4 +1,4 @@
-"""Stacks of stacks and arrays of stacks: random sequences of pushes and pops, forward and back, beside Python's lists."""
+"""Stacks of stacks and arrays of stacks: random pushes and pops, forward and back, beside Python's lists."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_random_sequences(tmp_path: Path) -> None:
 
 @reversible
 def nested(s: Stack[Stack[fixed, 3], 3], y: fixed):
-    """Adds the top number of the top stack, and the count of its numbers; locals of all kinds hold stacks for a while."""
+    """Adds the top number of the top stack, and the count of its numbers; locals hold stacks for a while."""
     top = rg.pop(s)
     y += len(top)
     kept = rg.stack(Stack[fixed, 3], 2)

@@ -35,16 +35,9 @@ from retrograd.compiler.frontends.functional.types import (
 )
 from retrograd.compiler.frontends.python.calls import REDUCTIONS
 from retrograd.compiler.frontends.python.captures import Captures
-from retrograd.compiler.frontends.python.expressions import (
-    ALTERNATIVES,
-    NAMES_OF_WRITTEN,
-    OF_ARRAYS,
-    WRITTEN,
-    Held,
-    held,
-    of_math,
-)
+from retrograd.compiler.frontends.python.expressions import Held, held
 from retrograd.compiler.frontends.python.source import Errors, SourceFunction, shortened
+from retrograd.compiler.language.foreign import ALTERNATIVES, NAMES_OF_WRITTEN, OF_ARRAYS, WRITTEN, of_math
 from retrograd.compiler.language.intrinsics import EXPRESSION, FOREIGN, Intrinsic, arity_of, library_function
 from retrograd.compiler.language.types import scalar_of
 from retrograd.compiler.language.values import Constant

@@ -19,7 +19,6 @@ import numpy as np
 from retrograd.compiler.frontends.python.captures import static_key
 from retrograd.compiler.frontends.python.context import Context, evaluates
 from retrograd.compiler.frontends.python.expressions import (
-    ALTERNATIVES,
     array_method,
     foreign_call,
     plain_method,
@@ -35,6 +34,7 @@ from retrograd.compiler.ir.expressions import E, Invocation, Length, RunLength, 
 from retrograd.compiler.ir.statements import Kind
 from retrograd.compiler.language import complex_numbers, intrinsics, purity
 from retrograd.compiler.language.arithmetic import kind_of, number_kind, on_constants
+from retrograd.compiler.language.foreign import ALTERNATIVES
 from retrograd.compiler.language.intrinsics import Intrinsic
 from retrograd.compiler.language.purity import Impure, need_container
 from retrograd.compiler.language.types import (

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from retrograd.compiler.frontends.python.expressions import OF_ARRAYS, WRITTEN
+from retrograd.compiler.language.foreign import OF_ARRAYS, WRITTEN
 from retrograd.isa.diagnostics import CompileError
 
 import retrograd as rg

@@ -9,7 +9,7 @@ from types import ModuleType
 
 import numpy as np
 import pytest
-from retrograd.compiler.frontends.python.expressions import OF_ARRAYS, WRITTEN
+from retrograd.compiler.language.foreign import OF_ARRAYS, WRITTEN
 
 import retrograd as rg
 
