@@ -39,7 +39,7 @@ def countdown(y: int, n: int) -> None:
 
 @reversible
 def large(y: fixed, x: fixed) -> None:
-    y += 40000.5 * x
+    y += 40000.5 + x
 
 
 @reversible
