@@ -622,7 +622,7 @@ class Calls:
 
     def _differentiated(self, statements: int) -> int:
         """The statements of the program that some statements of this body become."""
-        return statements * _DERIVATIVE**self._procedures.order
+        return statements * int(_DERIVATIVE**self._procedures.order)
 
     @contextmanager
     def _inlining(self, key: Key) -> Iterator[None]:
