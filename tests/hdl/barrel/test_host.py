@@ -105,6 +105,13 @@ def rows_ends_and_status(d: CoprocessorDriver) -> None:
     assert [run.ended for run in back.lanes] == [Ended.HALTED] * THREADS
     assert [memory[:3] for memory in d.memories()] == ROWS
     assert d._read(HostRegister.INTERRUPT_PENDING) == HostRegister.INTERRUPT_PENDING.field("halted").mask
+    # Each thread stops after its own number of instructions, and one that goes on alone leaves the marks of the others.
+    d.turn()
+    d.select(3)
+    assert d.run(2).retired == 2
+    assert masks(d) == (0, 0xFF ^ 0b1000, 0)
+    d.load_batch(PROGRAM, ROWS)
+    assert [run.retired for run in d.run_batch(4).lanes] == [4] * THREADS
 
 
 def one_thread_alone(d: CoprocessorDriver) -> None:
@@ -272,11 +279,10 @@ def test_an_element_that_does_not_end_is_named() -> None:
 #: module, the text there, the planted text
 FAULTS = [
     ("bus.host_interface", "(thread != last)", "(thread < last - 1)"),
-    ("bus.host_interface", "once = acts if self.goes_on is None else acts & ~self.goes_on", "once = acts"),
     ("bus.host_interface", "[self.limit.eq(limit), self.fresh.eq(-1)]", "[self.limit.eq(limit)]"),
     ("bus.host_interface", "Mux(fresh, self.limit, read.data)", "self.limit"),
     ("bus.host_interface", "halted.eq(halted & ~commanded)", "halted.eq(0)"),
-    ("bus.host_interface", "waits = ~there", "waits = in_window & ~there"),
+    ("bus.host_interface", "waits = ~waited[-1]", "waits = in_window & ~waited[-1]"),
     ("bus.host_interface", "Mux(each, thread, self.lane.index)", "Mux(each, thread, 0)"),
     ("core.barrel", "number + later(retires10, 1, reset=True)", "number + later(begins0, 1)"),
 ]
