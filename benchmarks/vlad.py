@@ -41,7 +41,7 @@ from retrograd.compiler.frontends.vlad.translation import Expression, read_vlad
 from retrograd.isa.diagnostics import Diagnostic, InputError
 from retrograd.isa.files import read_file, write_file
 
-from retrograd.derivatives._functional import VladFunction, deep_recursion, settled, value_of
+from retrograd.derivatives._functional import LARGEST, VladFunction, deep_recursion, settled, value_of
 from retrograd.runtime._reversible import run
 
 SCHEMA = "retrograd.vlad-benchmarks/1"
@@ -50,8 +50,6 @@ STORE, PAGE = "benchmarks/vlad.json", "vlad-benchmarks.md"
 FLAGS = ("-O3",)
 #: repeats of a run, and seconds for all of them
 _REPEATS, _BUDGET = 5, 10.0
-#: words for lists and history, and as many for recursion
-_WORDS = 1 << 22
 
 # fmt: off
 _C = r"""
@@ -387,7 +385,7 @@ def measured(case: Case, library: CLibrary) -> Row:
         types = function.types_of([0.0] * len(function.parameters))
         function.compiled_for(types, function.format_for())
         compiled = time.process_time()
-        sized, found, *_ = settled(expression, expression.file.format, "auto", _WORDS, {})
+        sized, found, *_ = settled(expression, expression.file.format, "auto", LARGEST, {})
         value = numbers(value_of(sized.result_type, iter(found.values)))
         error = max(abs(x - y) for x, y in zip(value, expected, strict=True))
         if not error <= AGREES:
@@ -461,7 +459,7 @@ def page(found: dict[str, Any]) -> str:
     about = found["machine"]
     return _TEXT.format(
         table="\n".join(lines), agrees=f"{AGREES:.0e}", repeats=_REPEATS, budget=f"{_BUDGET:g}", flags=" ".join(FLAGS),
-        words=f"{_WORDS:,}", date=found["date"], processor=about["processor"], system=about["system"],
+        words=f"{LARGEST:,}", date=found["date"], processor=about["processor"], system=about["system"],
         python=about["python"], compiler=found["compiler"],
     )  # fmt: skip
 

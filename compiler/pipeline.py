@@ -54,9 +54,9 @@ from retrograd.isa.diagnostics import Span
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
 
-#: words of the heap and of the stack, of which a run costs those that it uses
+#: words of the heap and of the stack of a functional program, of which a run costs those that it uses; of other stacks
 HEAP, STACK = 1 << 20, 1 << 16
-#: words of the heap on a GPU and on a simulated co-processor, where a run costs all words of memory
+#: words of both on a GPU and on a simulated co-processor, where a run costs all words of memory
 ROW_HEAP = 1 << 16
 
 Pass = Callable[[Module], Module]
@@ -160,8 +160,8 @@ def lower(
     """The function for arguments of these types as a reversible module: arguments in memory, in and out.
 
     `recorded`, `real`: see `Constants`. `placed`: see `ModuleBuilder`. `stack`, `heap`: words, by default STACK and
-    HEAP; a functional function of a narrow format has a sixteenth of its addresses for each, and so room for two
-    gradients.
+    HEAP, or HEAP for each of a functional function; in a narrow format these have a sixteenth of all addresses each, and
+    so room for two gradients.
 
     Raises CompileError.
     """
@@ -201,7 +201,7 @@ def lower(
     entry = specialiser.specialise(function, tuple(shapes))
     call = Call(entry.name, tuple(passed), tuple(regions), False, span)
     if stack is None:
-        stack = STACK if declared.functional is None else min(STACK, part)
+        stack = STACK if declared.functional is None else min(HEAP, part)
     lowered = Module(
         (Within(tuple(compute), (call,), None, span),) if compute else (call,),
         dict(module.procedures),

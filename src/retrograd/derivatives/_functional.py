@@ -274,7 +274,7 @@ def functional(
     The body is an expression: `=` names values, `if`, `match`, `def` and `lambda` are as in Python, and nothing is ever changed. Inside,
     functions are values, lists and `@rg.data` classes hold values, and `rg.grad(g)`, `rg.vjp(g)`, `rg.jvp(g)`, `rg.hessian(g)` are functions again,
     at any depth. Types are inferred at each call. Outside, `rg.grad(f)` and all other functions take f like a reversible function.
-    `stack`, `heap`: the most words for recursion, and for the cells and the history of a run, by default 2^16 and 2^20
+    `stack`, `heap`: the most words for recursion, and for the cells and the history of a run, by default 2^20 each
     (2^16 in batches on a GPU); where the words of the format address less, a sixteenth of all addresses. `forget`:
     names of functions whose calls are computed, copied and uncomputed. `parts`: names of loops, functions that call
     themselves at their end alone, that keep √n states of n passes. `rg.advise(f, *args, memory=…)` finds both.

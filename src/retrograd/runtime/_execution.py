@@ -433,14 +433,16 @@ class Request:
         return replace(self, options=replace(self.options or self.function.options, cotangents=True))
 
     def for_whole_memory(self, compiled: Compiled) -> Request:
-        """The same for a run that costs all words of memory: with `ROW_HEAP` words of heap unless the user names some."""
+        """The same for a run that costs all words of memory: `ROW_HEAP` words of heap and stack unless they are named."""
         from retrograd.compiler.pipeline import ROW_HEAP
 
         own = self.options or self.function.options
         heaps = [r.size for r in compiled.module.regions if r.name == "heap" and r.data is None]
-        if own.heap is not None or max(heaps, default=0) <= ROW_HEAP:
-            return self
-        return replace(self, options=replace(own, heap=ROW_HEAP))
+        sizes = {"heap": max(heaps, default=0), "stack": compiled.module.stack}
+        fewer: dict[str, Any] = {
+            n: ROW_HEAP for n, words in sizes.items() if getattr(own, n) is None and words > ROW_HEAP
+        }
+        return replace(self, options=replace(own, **fewer)) if fewer else self
 
     def of_code(self) -> Request:
         """The same for a worker, which runs code that is sent beside it and has no function: all that determines a run, and the engine."""
