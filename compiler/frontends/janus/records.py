@@ -20,6 +20,7 @@ from functools import partial
 from math import prod
 from typing import NamedTuple, NoReturn, TypeGuard, TypeVar
 
+from retrograd.compiler.deep_recursion import with_deep_stack
 from retrograd.compiler.frontends.janus import syntax
 from retrograd.compiler.frontends.janus.expressions import FIXES, counted
 from retrograd.isa.diagnostics import CompileError, Diagnostic, Span, nearest
@@ -50,7 +51,15 @@ class _Leaf(NamedTuple):
 
 
 def flattened(program: syntax.Program) -> syntax.Program:
-    """The program with a variable for each field of its structs. Raises CompileError with all errors."""
+    """The program with a variable for each field of its structs. Raises CompileError with all errors, or RG0720."""
+    try:
+        return with_deep_stack(lambda: _flattened(program))
+    except RecursionError:
+        pass
+    raise CompileError(Diagnostic("RG0720", f"{program.source.name} is nested too deep to be compiled"))
+
+
+def _flattened(program: syntax.Program) -> syntax.Program:
     if not program.structs and not any("struct" in v.type for p in program.procedures for v in p.variables):
         fields = (r for p in program.procedures for s in syntax.statements(p.body) for r in _named(s) if r.counts)
         if next(fields, None) is None and not any(_declares_struct(p.body) for p in program.procedures):

@@ -90,7 +90,7 @@ def test_values_without_a_case_of_their_own_take_the_last_case(own: int, tmp_pat
 
 #: of (n: int, b: bool, x: fixed), with a number L that no int is
 ORDERED = [
-    "L >> n", "L // n", "L % n", "n // L", "n % L", "min(n, L)", "max(n, L)", "n < L", "n / L", "x * L", "x + L",
+    "L >> n", "L // n", "L % n", "n // L", "n % L", "min(n, L)", "max(n, L)", "n < L", "x * L", "x + L",
     "L if b else x",
 ]  # fmt: skip
 
@@ -110,6 +110,18 @@ def test_a_number_that_no_int_is_has_no_sign_bit(expression: str, tmp_path: Path
             spec.loader.exec_module(module)
             with pytest.raises(rg.CompileError, match="RG0714"):
                 module.f.with_options(format=w)(1, True, 1.0)
+
+
+@pytest.mark.parametrize("width", [64, 32, 16])
+def test_a_divisor_that_no_int_is_has_a_point_of_its_own(width: int) -> None:
+    large = 1 << width - 1
+
+    @rg.functional
+    def f(n: int) -> rg.fixed:
+        return n / large
+
+    g = f.with_options(format=rg.Format(width, 0))
+    assert [g(n) for n in (0, 1, large // 4, large - 1, -large + 1)] == [0.0, 0.0, 0.0, 1.0, -1.0]
 
 
 @rg.functional

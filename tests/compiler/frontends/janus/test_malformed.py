@@ -111,6 +111,12 @@ def test_long_texts() -> None:
     terms = " + ".join("x" for _ in range(3000))
     text = f"procedure main() int x int y y += {terms} " + "y += x " * 3000
     JanusFunction(read(text, "long"), "main").compiled()
+    text = f"struct s {{ int x }} procedure main() struct s p int y y += {terms.replace('x', 'p.x')}"
+    JanusFunction(read(text, "structs"), "main").compiled()
+    with pytest.raises(CompileError, match="RG0720"):
+        JanusFunction(
+            read(f"procedure main() int x int y y += {' + '.join('x' for _ in range(40_000))}", "deep"), "main"
+        )
     with pytest.raises(CompileError, match="more digits"):
         read("procedure main() int x x += " + "9" * 5000, "digits")
 
