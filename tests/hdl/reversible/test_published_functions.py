@@ -3,8 +3,8 @@
 | function | published gates, quantum cost | here |
 |---|---|---|
 | 4_49 | 16, 60 | 13, 41 |
-| 4_49_17 of RevLib, a shortest circuit | 12, 32 | 12, 32 |
-| hwb4_52 of RevLib, a shortest circuit | 11, 23 | 11, 23 |
+| 4_49, a shortest circuit | 12 gates | 12, 32 |
+| hwb4, a shortest circuit | | 11, 23 |
 | mod5adder | 17, 77 | 15, 79 |
 | hwb7, with three lines of garbage | 35, 203 | 35, 203 |
 
@@ -180,7 +180,7 @@ def test_hidden_weighted_bit(n: int, figures: tuple[int, int, int]) -> None:
 
 
 def test_hidden_weighted_bit_of_four_lines() -> None:
-    """Without garbage, by the gates and the cost of RevLib's hwb4_52."""
+    """Without garbage, by a shortest circuit."""
     circuit = SHORTEST_HWB4.circuit()
     assert permutation(circuit) == [rotated(x, 4, x.bit_count()) for x in range(16)]
     found = count(circuit)
