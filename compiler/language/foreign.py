@@ -39,6 +39,10 @@ OF_ARRAYS: dict[Callable[..., Any], str] = {
     np.average: "mean(x)", np.var: "mean((x - mean(x)) ** 2)", np.ptp: "x.max() - x.min()",
     np.any: "sum(x != 0) > 0", np.all: "sum(x == 0) == 0", np.count_nonzero: "sum(x != 0)",
 }  # fmt: skip
+#: functions that NumPy refuses for bools, or computes as `and` and `or`; to operators here a bool is 0 or 1
+OF_NUMBERS = (
+    np.add, np.subtract, np.negative, np.sign, np.dot, np.matmul, np.vdot, np.inner, np.diff, np.ptp,
+)  # fmt: skip
 #: name of a function of NumPy → the function of `math` with its value
 OF_NUMPY = {"arcsin": "asin", "arccos": "acos"}
 #: functions of the library, by the number of their arguments

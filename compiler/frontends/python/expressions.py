@@ -23,8 +23,8 @@ from retrograd.compiler.frontends.python.source import InnerFunction, shortened
 from retrograd.compiler.ir.expressions import E, Length, RunLength, const, read
 from retrograd.compiler.ir.statements import Kind, Region, Var
 from retrograd.compiler.language import complex_numbers, intrinsics
-from retrograd.compiler.language.arithmetic import COMPARISONS, element, kind_of, number_kind
-from retrograd.compiler.language.foreign import NAMES_OF_WRITTEN, OF_ARRAYS, WRITTEN, of_math
+from retrograd.compiler.language.arithmetic import COMPARISONS, element, first_of, kind_of, number_kind
+from retrograd.compiler.language.foreign import ALTERNATIVES, NAMES_OF_WRITTEN, OF_ARRAYS, OF_NUMBERS, WRITTEN, of_math
 from retrograd.compiler.language.lognums import is_lognum
 from retrograd.compiler.language.purity import attribute, need_plain
 from retrograd.compiler.language.types import (
@@ -315,6 +315,14 @@ def foreign_call(cx: Context, callee: Any, args: Sequence[Value], node: ast.Call
     if len(names) != len(args):
         return None
     places = node.args if len(node.args) == len(args) else [node] * len(args)
+    if callee in OF_NUMBERS and all(kind_of(v) is Kind.BOOL for v in args):
+        message = f"NumPy does not add bools in `{shortened(node.func)}`"
+        text = ALTERNATIVES[callee.__name__].format(**dict(zip("xyz", map(shortened, places), strict=False)))
+        cx.fail("RG0703", message, node, f"write `{text}`, in which a bool is 0 or 1")
+    if callee is np.var and complex_numbers.among([first_of(v) for v in args]):
+        x = shortened(places[0])
+        hint = f"write `np.var({x}.real) + np.var({x}.imag)`"
+        cx.fail("RG0703", f"`{shortened(node)}` takes real numbers", node, hint)
     if callee in OF_ARRAYS and callee not in (np.dot, np.matmul):
         for v, at in zip(args, places, strict=True):
             if not isinstance(v, ArrayView | Lazy | Constant):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -122,6 +123,34 @@ def test_one_value_in_each_place() -> None:
     assert np.array_equal(filled(np.zeros((2, 3)), x, k).y, flat)
     _, back = rg.vjp(filled, np.zeros((2, 3)), x, k)
     assert back({"y": np.ones((2, 3))}).x == 6 * (3 * k + 1)
+
+
+NOT_NUMPYS = [
+    "np.var(z)", "np.inner(b, b)", "np.vdot(b, b)", "np.dot(b, b)", "np.matmul(b, b)", "np.diff(b)[0]", "np.ptp(b)",
+    "np.add(b, b)[0]", "np.negative(b)[1]",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("expression", NOT_NUMPYS)
+def test_where_numpy_has_another_value_the_call_is_refused(expression: str, tmp_path: Path, written: Written) -> None:
+    """A variance of complex numbers is of |z − mean|²; sums of bools are `or`. What is advised has a stated value."""
+    z, b = np.array([1 + 1j, 2 - 1j, -0.5j]), np.array([True, False, True])
+    head = f"{HEAD}@reversible\ndef f(y: fixed, z: Array[complex, 3], b: Array[bool, 3]):\n    y += "
+    name = f"refused_{NOT_NUMPYS.index(expression)}"
+    with pytest.raises(rg.CompileError, match="RG0703") as refused:
+        written(tmp_path / f"{name}.py", f"{head}{expression}\n").f(0.0, z, b)
+    advised = re.search("write `([^`]*)`", str(refused.value.diagnostics[0].hint))
+    assert advised is not None
+    text = advised[1] + re.findall(r"\)((?:\[\d\])?)$", expression)[0]
+    text = f"({advised[1]}){text[len(advised[1]) :]}"
+    found = written(tmp_path / f"{name}_advised.py", f"{head}{text}\n").f(0.0, z, b).y
+    assert found == pytest.approx(float(eval(text, {"np": np, "rg": NumPyAsLanguage, "z": z, "b": b.astype(int)})))
+
+
+class NumPyAsLanguage:
+    """The functions of `rg` that advice names."""
+
+    sum, max, min = np.sum, np.max, np.min
 
 
 def test_full_like_keeps_the_numbers_of_its_array() -> None:
