@@ -91,6 +91,24 @@ def test_a_pool_of_the_caller(workload: ModuleType, start: str) -> None:
         assert killed
 
 
+def test_a_pool_that_breaks_while_it_starts_a_process(workload: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first process dies as the second one starts: the pool has closed the pipe that the second was to inherit."""
+    expected = workload.summed()
+    with ProcessPoolExecutor(2, get_context("spawn")) as pool:
+        real, seen = ProcessPoolExecutor._adjust_process_count, []
+
+        def adjust(self: Any) -> None:
+            if self is pool and self._processes and not seen:
+                os.kill(next(iter(self._processes)), signal.SIGKILL)
+                _wait_for(lambda: self._call_queue._reader.closed, 30)
+                seen.append(True)
+            real(self)
+
+        monkeypatch.setattr(ProcessPoolExecutor, "_adjust_process_count", adjust)
+        assert workload.summed(pool, 150) == expected
+        assert seen
+
+
 def test_four_workers_of_dask(workload: ModuleType) -> None:
     """A scheduler and four workers in processes of their own."""
     distributed = pytest.importorskip("distributed")

@@ -185,6 +185,12 @@ class _Processes(Workers):
         with _signals_blocked() if self._owned else nullcontext():
             try:
                 return super().submit(work, *args)
+            except OSError as error:
+                # A process has died while this call starts another one: the pool has closed the pipe that the new one
+                # was to inherit.
+                if getattr(self.executor, "_broken", False):
+                    raise BrokenExecutor("the pool broke while it started a process") from error
+                refuse("RG1501", f"no process can be started: {error}", "Ask for fewer workers.")
             finally:
                 self._processes.update(getattr(self.executor, "_processes", None) or {})
 
