@@ -41,7 +41,7 @@ ROOMS = (
     Room("face", ("src/retrograd",), 38_900, 98),
     Room("benchmarks", ("benchmarks",), 10_400, 32),
     Room("tools", ("tools", ".ci"), 6_750, 24),
-    Room("tests", ("tests",), 125_600, 1_380),
+    Room("tests", ("tests",), 126_200, 1_384),
 )
 
 #: kind of outlier -> how many there are, to one in a hundred
