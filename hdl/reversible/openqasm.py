@@ -239,6 +239,8 @@ class _QasmReader:
         self.values: dict[str, int] = {}
         #: passes of loops so far, and how many loops and parentheses are open
         self.passes = self.depth = 0
+        #: whether the position is in an exponent, whose quotients are exact: `pow(1/2) @ x` is a root of x
+        self.exact = False
         #: whether the position is in a definition, whose operands are single bits
         self.inside = False
         #: gates that the words so far stand for
@@ -300,6 +302,9 @@ class _QasmReader:
             if found is None or not -(1 << 63) <= found < 1 << 63:
                 self.at = at
                 raise self.fault(f"`{operator}` has no value of 64 bits here")
+            if self.exact and operator == "/" and found * right != value:
+                self.at = at
+                raise self.fault(f"the power {value}/{right} is no integer: a root of a gate is not classical")
             value = found
         self.depth -= 1
         return value
@@ -396,6 +401,8 @@ class _QasmReader:
                 self.constant(scope)
             case "reset" if not self.inside:
                 self.reset()
+            case "barrier":
+                self.barrier()
             case _:
                 self.gate()
         self.take(";", "`;`")
@@ -542,6 +549,14 @@ class _QasmReader:
             raise self.fault("a line is reset after its first gate, which would lose a bit")
         self.constants |= dict.fromkeys(found, 0)
 
+    def barrier(self) -> None:
+        """`barrier q, r;`, which no gate crosses in a compiler. It changes no bit."""
+        self.at += 1
+        while self.token != ";":
+            self.lines()
+            if not self.accept(","):
+                return
+
     def gate(self) -> None:
         start = self.at
         polarity: list[bool] = []
@@ -597,7 +612,9 @@ class _QasmReader:
             self.take("@", "`@`")
             return -1
         self.take(r"\(", "`(`")
+        self.exact = True
         exponent = self.integer()
+        self.exact = False
         self.take(r"\)", "`)`")
         self.take("@", "`@`")
         return exponent
@@ -659,8 +676,8 @@ class _QasmReader:
 
 def read_qasm(text: str, file: str = "<netlist>") -> Netlist:
     """Read OpenQASM 2 and 3: x, cx, ccx, swap, cswap, gates defined by them, and their forms under ctrl, negctrl,
-    inv and pow; `const` and `for` over integers; `reset` before the first gate of a line. A register, or a part
-    `q[0:2]` of it, as an operand stands for each of its bits.
+    inv and pow; `const` and `for` over integers; `reset` before the first gate of a line; `barrier`, which changes
+    nothing. A register, or a part `q[0:2]` of it, as an operand stands for each of its bits.
 
     Raises InputError RG1401 with the place.
     """

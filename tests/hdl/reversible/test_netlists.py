@@ -267,7 +267,7 @@ MALFORMED_QASM = [
     QASM + "gate g a { x a }", QASM + "gate g a { x a;", QASM + "gate g a { reset a; }", QASM + "gate g a { x a[0]; }", QASM + "gate g a { g a; }",
     QASM + "gate g a { x a; } gate g a { x a; }", QASM + "gate g a, b { cx a, b; } g q[0];", QASM + "gate g a { x q[0]; }", QASM + "gate g a { ctrl(2) @ x a; }",
     "OPENQASM 2.0; qreg q;", "OPENQASM 2.0; qreg q[0];", 'OPENQASM 2.0; include "stdgates.inc"; qreg q[1];', "OPENQASM 2.0; qreg q[1]; h q[0];",
-    QASM + "cx q[0];", QASM + "x q[0]", QASM + "ctrl(9999999) @ x q[0];", QASM + "qubit q;", QASM + "x q[0]; reset q[0];",
+    QASM + "barrier r;", QASM + "barrier q[0] q[1];", QASM + "gate g a { barrier q; }", QASM + "cx q[0];", QASM + "x q[0]", QASM + "ctrl(9999999) @ x q[0];", QASM + "qubit q;", QASM + "x q[0]; reset q[0];",
     'OPENQASM 3.0; include "/etc/passwd";', "OPENQASM 3.0; qubit[0] q;", "OPENQASM 3.0; qubit[99999999] q;", QASM + "x q[99999999999];", QASM + "x q[٣];",
 ]  # fmt: skip
 
@@ -541,6 +541,7 @@ def test_constants_and_loops() -> None:
             "qubit[3] q; for int i in [1:0] for int j in {1} { x q; } x q[0:2:2]; cx q[0], q[1:2];",
             "x q[0]; x q[2]; cx q[0], q[1]; cx q[0], q[2];",
         ),
+        ("qubit[3] q; gate g a { barrier a; x a; } barrier; g q[1]; barrier q[0:1], q[2]; barrier q;", "x q[1];"),
     ):
         assert qasm(text) == qasm(f"qubit[3] q; {plain}"), text
 
@@ -630,7 +631,10 @@ def test_inverses_and_powers() -> None:
         assert read_qasm(f"{head}{text} q[0], q[1], q[2];").gates == expected
     (controlled, *_) = read_qasm(f"{head}ctrl @ inv @ g q[3], q[0], q[1], q[2];").gates
     assert controlled == Gate((3,), (0,))
-    for wrong in ("pow(1.5) @ g", "pow(9999999) @ g", "pow @ g", "inv g"):
+    assert read_qasm(f"{head}pow(4/2) @ g q[0], q[1], q[2];").gates == made * 2
+    # A power of 1/2 is a root, as in `sx`, and no power of 0.
+    roots = "pow(1/2) @ g", "const int n = 3; pow((n - 1) / 4) @ g", "pow(-1/2) @ g"
+    for wrong in ("pow(1.5) @ g", "pow(9999999) @ g", "pow @ g", "inv g", *roots):
         with pytest.raises(InputError, match="RG1401"):
             read_qasm(f"{head}{wrong} q[0], q[1], q[2];")
     with pytest.raises(InputError, match="two lines are called"):

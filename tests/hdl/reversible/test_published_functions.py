@@ -109,8 +109,41 @@ t1 e
 """
 )
 
+#: circuit of RevLib -> lines, the gates of each kind, the quantum cost that its file prints (from the files that MQT
+#: QCEC distributes, in test/circuits/original). Not here: 0410184_169, whose header prints its 14 lines as the cost (90).
+REVLIB = {
+    "3_17_13": (3, "t1 t2*3 t3*2", 14),
+    "4_49_16": (4, "t1 t2*8 t3*5 t4*2", 60),
+    "4gt11-v1_85": (5, "t1 t2*2 t3", 8),
+    "4gt11_84": (5, "t2*2 t3", 7),
+    "4gt4-v0_72": (5, "t1 t2 t3*2 t4 t5", 54),
+    "4mod5-v0_18": (5, "t1*2 t2*3 t3*4", 25),
+    "4mod5-v0_19": (5, "t1 t2*2 t3*2", 13),
+    "alu1_198": (20, "t1*13 t3*4 t4*15", 228),
+    "cm151a_211": (28, "t1*6 t3*8 t5*11 t6*2 t7 t8 t9 t10 t11 t12", 888),
+    "cm163a_213": (29, "t1*16 t2*3 t3*2 t4*5 t5*3 t6*3 t7 t8*3 t9*2 t10", 756),
+    "cu_219": (25, "t1*18 t3*2 t5*5 t6*3 t7*3 t8*4 t10 t11*4", 1148),
+    "dk27_225": (18, "t1*9 t2*5 t3*4 t4*2 t6 t7*3", 248),
+    "ham3_103": (3, "t2*2 t3 f2", 10),
+    "hwb4_51": (4, "f2*3 f3*6 f4*2", 81),
+    "hwb7_59": (7, "t2*27 t3*78 t4*91 t5*63 t6*24 t7*6", 5236),
+    "mod5adder_129": (6, "t1*6 t3*9 t4*2", 77),
+    "rd32-v0_67": (4, "p3*2", 8),
+}
+
 #: n -> gates, lines and quantum cost of hwb with the count of ones as garbage
 HWB = {4: (13, 7, 61), 5: (23, 8, 127), 6: (27, 9, 151), 7: (35, 10, 203)}
+
+
+@pytest.mark.parametrize(("width", "kinds", "printed"), REVLIB.values(), ids=REVLIB)
+def test_costs_that_revlib_prints(width: int, kinds: str, printed: int) -> None:
+    """The cost depends on the kinds of the gates and the number of lines alone, so any lines will do; a Peres gate is 4."""
+    text = f".numvars {width}\n.variables {' '.join(f'x{k}' for k in range(width))}\n.begin\n"
+    for kind in kinds.split():
+        name, _, times = kind.partition("*")
+        text += f"{name} {' '.join(f'x{k}' for k in range(int(name[1:])))}\n" * int(times or 1)
+    found = count(read_real(text + ".end\n").circuit())
+    assert found.quantum_cost - (2 * found.peres if "p" in kinds else 0) == printed
 
 
 def test_4_49() -> None:

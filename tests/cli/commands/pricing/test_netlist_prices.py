@@ -43,6 +43,15 @@ def test_a_file_with_constants(cli: Cli, folder: Path) -> None:
     assert cli("gates", "and.real", "--tech", "aqfp")[0] == OK
 
 
+def test_a_file_with_a_mark_of_its_encoding(cli: Cli, folder: Path) -> None:
+    """Some editors begin a text with U+FEFF, and end lines with two signs."""
+    (folder / "mark.real").write_bytes(
+        b"\xef\xbb\xbf.version 2.0\r\n.numvars 1\r\n.variables x\r\n.begin\r\nt1 x\r\n.end\r\n"
+    )
+    (folder / "mark.qasm").write_bytes(b"\xef\xbb\xbfOPENQASM 3.0;\r\nqubit x;\r\nx x;\r\n")
+    assert cli("gates", "check", "mark.real", "mark.qasm") == (OK, "equivalent\n", "")
+
+
 @pytest.mark.parametrize(
     ("options", "error"),
     [
