@@ -17,6 +17,7 @@ and both give no bound.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -60,14 +61,19 @@ class Comparison:
     def __str__(self) -> str:
         if isinstance(self.range, NotModelled):
             return str(self.range)
-        lo, nominal, hi = (with_prefix(x, self.unit) if self.unit else f"{x:.3g}" for x in self.range)
+        lo, nominal, hi = (
+            with_prefix(x, self.unit) if self.unit else "∞" if math.isinf(x) else f"{x:.3g}" for x in self.range
+        )
+        if lo == "∞":
+            return "∞: the divisor is 0 J"
         text = nominal if lo == nominal == hi else f"{nominal} ({lo} … {hi})"
         return f"{text}, no bound" if self.bound == "no bound" else f"{self.bound} {text}".strip()
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """For JSON. An infinite end, of a ratio to 0 J, is null."""
+        ends = self.range.as_dict() if isinstance(self.range, Range) else {}
         return {
-            "range": self.range.as_dict() if isinstance(self.range, Range) else str(self.range),
+            "range": {k: x if math.isfinite(x) else None for k, x in ends.items()} or str(self.range),
             "bound": self.bound or None,
         }
 

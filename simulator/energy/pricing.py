@@ -220,6 +220,8 @@ class Price:
     #: None if nothing depends on the clock
     frequency: float | None
     items: tuple[Item, ...]
+    #: the parts of a system that are priced; None for all of them, and the host
+    parts: frozenset[str] | None = None
 
     def of(self, cause: str) -> Range | NotModelled:
         """The price of a cause: the sum of its modelled items, or Covered or NotModelled if there are none."""
@@ -241,12 +243,14 @@ class Price:
 
     def within(self, scope: frozenset[str]) -> Price:
         """The price of some parts, without the host."""
-        return replace(self, items=tuple(item for item in self.items if item.part in scope))
+        return replace(self, items=tuple(item for item in self.items if item.part in scope), parts=scope)
 
     @property
     def causes(self) -> dict[str, Range | NotModelled]:
-        """Cause -> price, for the program and then for the host."""
-        return {cause: self.of(cause) for cause in (*CAUSES, *HOST_CAUSES)}
+        """Cause -> price, for the program and then for the host; only causes of the parts that are priced."""
+        parts = self.parts
+        wanted = None if parts is None else parts | ({"logic"} if OVERHEAD in parts else set())
+        return {cause: self.of(cause) for cause in (*CAUSES, *HOST_CAUSES) if wanted is None or cause in wanted}
 
     @property
     def missing(self) -> list[Item]:
@@ -820,7 +824,9 @@ def pricing_context(
             if isinstance(value, tuple):
                 given[name] = _range(name, value)
             else:
-                given[name] = Range(*quantity(str(value), measures, name)) if measures else Range(0, 0, 0)
+                text = isinstance(value, str)
+                found = quantity(str(value), measures, name, with_unit=text) if measures else (0.0, 0.0, 0.0)
+                given[name] = Range(*found)
         model = model.with_figures(given)
     if gates is None:
         gates = None if w is None else gates_for(w)

@@ -136,10 +136,11 @@ _NUMBER = r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?"
 _QUANTITY = re.compile(rf"\s*({_NUMBER}(?::{_NUMBER})*)\s*([A-Za-zµΩ][\w /Ωµ]*)?\s*")
 
 
-def quantity(text: str, measures: str, what: str) -> tuple[float, float, float]:
+def quantity(text: str, measures: str, what: str, *, with_unit: bool = False) -> tuple[float, float, float]:
     """(lo, nominal, hi) in SI units of a text: `10 kohm`, `4.2K`, `8:10:12kohm`, or, in SI units, `300`.
 
-    Raises InputError RG0507 if it is no number, RG1105 for a unit of another quantity.
+    Raises InputError RG0507 if it is no number, RG1105 for a unit of another quantity, and, `with_unit`, for none:
+    a capacitance of `1` would be one farad. A number, a ratio and 0 need no unit.
     """
     found = _QUANTITY.fullmatch(text)
     parts = found[1].split(":") if found else []
@@ -161,9 +162,12 @@ def quantity(text: str, measures: str, what: str) -> tuple[float, float, float]:
             hint = nearest(found[2], fitting) or units_of(measures)
             raise InputError(Diagnostic("RG1105", f"{what}: `{found[2]:.40}` is no unit of {measures}", hint=hint))
         factor = unit.factor
+    elif with_unit and any(numbers) and measures not in ("number", "ratio of powers"):
+        raise InputError(Diagnostic("RG1105", f"{what}: `{text:.40}` has no unit", hint=units_of(measures)))
     lo, nominal, hi = numbers if len(numbers) == 3 else numbers * 3
     if not lo <= nominal <= hi or math.isinf(hi * factor):
-        raise InputError(Diagnostic("RG0507", f"{what}: {lo:g}:{nominal:g}:{hi:g} is no range"))
+        hint = "A range is low:likely:high, the lowest first."
+        raise InputError(Diagnostic("RG0507", f"{what}: {lo:g}:{nominal:g}:{hi:g} is no range", hint=hint))
     return lo * factor, nominal * factor, hi * factor
 
 
@@ -445,7 +449,7 @@ class Technology:
         """The model with figures that it left open, in their SI units; evidence: given. Raises InputError RG1109."""
         left = {name: figure for charge in self.charges for name, figure in charge.figures.items()}
         for name, value in given.items():
-            shown = f"`{name:.40}` = {value.lo:g}:{value.nominal:g}:{value.hi:g}"
+            shown = f"`{name:.40}` = {':'.join(f'{x:g}' for x in (value if value.lo < value.hi else value[:1]))}"
             if not 0 <= value.lo <= value.nominal <= value.hi < math.inf:
                 raise InputError(Diagnostic("RG0507", f"{shown} is no range of a figure"))
             if name not in left:
@@ -454,8 +458,9 @@ class Technology:
             measures = left[name].unit.measures
             least, most = limits(name, measures)
             if not least <= value.lo <= value.hi <= most:
-                unit = SI[measures].name
-                raise InputError(Diagnostic("RG0507", f"{shown} {unit}: it may be from {least:g} to {most:g} {unit}"))
+                unit = "" if measures == "number" else f" {SI[measures].name}"
+                hint = f"a value from {least:g} to {most:g}{unit}"
+                raise InputError(Diagnostic("RG0507", f"{shown}{unit} is out of range", hint=hint))
 
         def changed(charge: Charge) -> Charge:
             figures = dict(charge.figures)

@@ -11,6 +11,7 @@ from retrograd.simulator.energy.technology import PARTS, Range
 
 import retrograd as rg
 from retrograd import fixed, reversible
+from retrograd.physics.plots import by_cause
 from retrograd.physics.report import EnergyReport, compared
 
 
@@ -67,6 +68,10 @@ def test_named_parts(reports: dict[str, EnergyReport]) -> None:
     (alone,) = compared([reports["cmos45"]], "memory")
     assert alone.price.program == reports["cmos45"].price.of("memory")
     assert isinstance(alone.price.of("logic"), NotModelled)
+    assert set(alone.price.causes) == {"memory"}
+    assert by_cause([alone]).axes[0].get_xlabel() == ""
+    (alone,) = compared([reports["cmos45"]], "overhead")
+    assert set(alone.price.causes) == {"logic"}
     assert json.dumps(alone.as_dict())
     with pytest.raises(InputError, match=r"(?s)RG0507.*did you mean `logic`"):
         compared([reports["cmos45"]], "logik")

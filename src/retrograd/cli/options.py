@@ -410,12 +410,14 @@ def step_limit(text: str | None) -> int | None:
 
 
 def figures_of(texts: Sequence[str]) -> dict[str, str]:
-    """The values of --figure by name. Raises InputError RG0507."""
+    """The values of --figure by name. Raises InputError RG0507, RG0512 for a figure that is given twice."""
     figures: dict[str, str] = {}
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals or not name or not value:
             raise fail("RG0507", f"--figure {text[:60]}: written NAME=VALUE", "for example --figure resistance=10kohm")
+        if name in figures:
+            raise fail("RG0512", f"--figure {name[:40]} is given twice", "give each figure once")
         figures[name] = value
     return figures
 

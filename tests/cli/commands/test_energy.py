@@ -136,6 +136,56 @@ def test_models_beside_each_other(cli: Cli, functions: str) -> None:
     told = json.loads(out)
     assert told["schema"] == "retrograd.energy-comparison/1"
     assert [r["technology"]["id"] for r in told["reports"]] == ["landauer", "cmos45"]
+    ratios = [r["range"]["value"] for r in told["ratios_to_the_first"]]
+    assert (ratios[0], ratios[1] > 1e6) == (1.0, True)
+    for report in told["reports"]:
+        assert set(report["price"]["causes"]) == {"logic", "leakage", "clock", "memory", "erasure", "cooling"}
+
+
+def test_a_ratio_to_nothing(cli: Cli, functions: str) -> None:
+    """A reversible run costs 0 J by `landauer`: the ratio is infinite, which JSON has no number for."""
+    which = (
+        "energy",
+        f"{functions}:norm",
+        "0.0",
+        "3.0",
+        "4.0",
+        "--compare",
+        "landauer,cmos45",
+        "--scope",
+        "overhead,logic",
+    )
+    code, out, _ = cli(*which)
+    assert code == OK
+    assert out.splitlines()[-1].split("  ")[-1].strip() == "not modelled"
+    code, out, _ = cli(*which[:-1], "logic,erasure")
+    assert (code, out.splitlines()[-1].split("  ")[-1].strip()) == (OK, "∞: the divisor is 0 J")
+    told = json.loads(cli(*which[:-1], "logic,erasure", "--json")[1], parse_constant=pytest.fail)
+    assert told["ratios_to_the_first"][1]["range"] == {"low": None, "value": None, "high": None}
+    # Parts that are not compared are left out, and not called unmodelled.
+    assert [list(r["price"]["causes"]) for r in told["reports"]] == [["logic", "erasure"]] * 2
+
+
+@pytest.mark.parametrize(
+    ("figures", "code", "message", "fix"),
+    [
+        (["capacitance=1fF", "capacitance=2fF"], "RG0512", "capacitance is given twice", "give each figure once"),
+        (["capacitance=1"], "RG1105", "`1` has no unit", "pF, fF, aF"),
+        (["voltage=0.5:0.8:1"], "RG1105", "`0.5:0.8:1` has no unit", "V, mV"),
+        (["capacitance=2:1:3fF"], "RG0507", "2:1:3 is no range", "the lowest first"),
+        (["efficiency=1.5"], "RG0507", "`efficiency` = 1.5 is out of range", "a value from 1e-09 to 1\n"),
+        (["capacitance=1:2:1e9F"], "RG0507", "`capacitance` = 1:2:1e+09 F is out", "a value from 0 to 1e+06 F\n"),
+        (["power=0", "quality=1e4"], "", "", ""),
+    ],
+)  # fmt: skip
+def test_figures_as_people_write_them(
+    cli: Cli, functions: str, figures: list[str], code: str, message: str, fix: str
+) -> None:
+    """A figure that is not said clearly is refused: one farad in place of one femtofarad is a price of gigajoules."""
+    options = [word for figure in figures for word in ("--figure", figure)]
+    ended, out, err = cli("energy", f"{functions}:forget", "0.0", "3.0", "--tech", "adiabatic_rc", *options)
+    assert (ended, err.partition("]")[0]) == ((BAD_INPUT, f"error[{code}") if code else (OK, ""))
+    assert (message in err, fix in err, bool(out)) == (True, True, not code)
 
 
 def test_figures_go_to_the_models_that_have_them(cli: Cli, functions: str) -> None:

@@ -130,7 +130,8 @@ def execute_energy(options: EnergyOptions) -> int:
         if options.compare is None:
             print_json("retrograd.energy/1", documents[0])
         else:
-            print_json("retrograd.energy-comparison/1", {"reports": documents})
+            ratios = [r.ratio_to(reports[0]).as_dict() for r in reports]
+            print_json("retrograd.energy-comparison/1", {"reports": documents, "ratios_to_the_first": ratios})
     elif options.compare:
         print(_compared(reports))
     else:
@@ -291,14 +292,12 @@ def _show_models(as_json: bool) -> int:
 def _compared(reports: list[EnergyReport]) -> str:
     """One column for each model, one row for each cause."""
     from retrograd.physics.report import energy_text, program_text, to_give, total_text
-    from retrograd.simulator.energy.technology import CAUSES, HOST_CAUSES, PARTS
+    from retrograd.simulator.energy.technology import PARTS
 
     prices = [r.price for r in reports]
     rows = [["cause", *(f"{p.technology.id}, {p.temperature:g} K" for p in prices)]]
     scope = reports[0].by.scope
-    for cause in (*CAUSES, *HOST_CAUSES):
-        if scope is None or cause in scope:
-            rows.append([cause, *(energy_text(p.of(cause)) for p in prices)])
+    rows += [[cause, *(energy_text(p.of(cause)) for p in prices)] for cause in prices[0].causes]
     rows.append(["program, in all", *(program_text(p) for p in prices)])
     rows.append(["with host and cooling" if scope is None else "with cooling", *(total_text(p) for p in prices)])
     rows.append(["program, over the first", *(str(r.ratio_to(reports[0])) for r in reports)])
