@@ -13,7 +13,7 @@ import json
 import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -37,6 +37,7 @@ from retrograd.simulator.energy.technology import Range, Technology, technology,
 import retrograd as rg
 from retrograd import presentation
 from retrograd.physics._derived import shape_of
+from retrograd.physics.baselines import scaled
 from retrograd.presentation import generated_page, markdown
 
 #: the format whose core is counted by synthesis
@@ -391,6 +392,16 @@ def priced_at(curve: Curve, model: Technology, hertz: float) -> Priced:
     return Priced(model, lambda by: price_netlist(curve.shape, by, frequency=hertz))
 
 
+def summed(parts: Sequence[tuple[int, Priced]]) -> Priced:
+    """The sum of energies by one model, each as often as it says; each figure has one value in all of them."""
+
+    def priced(by: Technology) -> Price:
+        found = [(n, part.price(by)) for n, part in parts]
+        return replace(found[0][1], items=tuple(scaled(item, n) for n, price in found for item in price.items))
+
+    return Priced(parts[0][1].technology, priced)
+
+
 def reversible_at_best(found: Mapping[str, Any], model: Technology) -> tuple[Curve, float]:
     """The reversible netlist with the least energy at any clock, and that clock."""
     ways = [curve for curve in curves(found, model) if curve.way not in (IRREVERSIBLE, CORE)]
@@ -530,9 +541,13 @@ def page(facts: Mapping[str, Any]) -> str:
     against_core = [best_ratios(found)[2][1] for found in facts.values()]
     gain = {name: gains(facts, name) for name in GENERATORS}
     product = facts["product"]
-    fast = {curve.way: energy_of(curve, aqfp, 5e9).nominal for curve in curves(product, aqfp)}
+    fast = {
+        curve.way: summed([(repetitions(curve, aqfp), priced_at(curve, aqfp, 5e9))]) for curve in curves(product, aqfp)
+    }
     timed = product["reversible"]["garbage"]["timed"]["aqfp"]
-    lines_share = 2 * timed["idle"] / (fast["garbage"] / 1.4e-21)
+    product_energy = fast["garbage"].energy(aqfp)
+    assert isinstance(product_energy, Range)
+    lines_share = 2 * timed["idle"] / (product_energy.nominal / 1.4e-21)
     text: str = generated_page(
         TEMPLATE, "tools/compare_gates.py", format=str(FORMAT), core_gates=f"{sum(core.gates.values()):,}", core_levels=core.levels, core_clocks=clocks,
         counts=markdown(counts_table(facts)), prices=markdown(prices_table(facts)), crossings=markdown(crossings_table(facts)),
@@ -547,7 +562,7 @@ def page(facts: Mapping[str, Any]) -> str:
         gates_low=f"{min(gates_alone):.2g}", gates_high=f"{max(gates_alone):.2g}",
         lines_low=f"{min(with_lines):.2g}", lines_high=f"{max(with_lines):.2g}",
         core_low=f"{min(against_core):,.0f}", core_high=f"{max(against_core):,.0f}",
-        product_ratio=f"{fast['garbage'] / fast[IRREVERSIBLE]:.0f}", product_core=f"{fast[CORE] / fast['garbage']:,.0f}",
+        product_ratio=str(ratio(fast["garbage"], fast[IRREVERSIBLE])), product_core=str(ratio(fast[CORE], fast["garbage"])),
         lines_share=f"{lines_share:.0%}", bound=with_prefix(thermal_energy(4.2), "J", 3),
         dropped=with_prefix(0.5 * DEVICE["capacitance"] * DEVICE["voltage"] ** 2, "J", 3),
         **{f"{key}_{end}": f"{x:.2g}" for key, name in zip(("ideal", "good", "poor"), GENERATORS, strict=True)

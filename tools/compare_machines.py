@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from compare_gates import (
+    CORE,
     DEVICE,
     FORMAT,
     IRREVERSIBLE,
@@ -36,11 +37,10 @@ from compare_gates import (
     ramped_model,
     ranged,
     static_model,
+    summed,
 )
 from retrograd.examples import bundle_adjustment, chains
 from retrograd.examples.tradeoffs import squared_error
-from retrograd.hdl.reversible.builder import cuccaro_adder
-from retrograd.hdl.reversible.circuit import Circuit
 from retrograd.hdl.reversible.irreversible import Network, levels_of, network_of
 from retrograd.hdl.reversible.lowering import lower
 from retrograd.isa.files import replacing, write_file
@@ -48,8 +48,8 @@ from retrograd.isa.table import TABLE
 from retrograd.simulator.energy.comparisons import Comparison, Priced, ratio
 from retrograd.simulator.energy.counts import Counts
 from retrograd.simulator.energy.gates import lost_bits
-from retrograd.simulator.energy.netlists import IrreversibleShape, ReversibleShape, price_netlist, timed_by
-from retrograd.simulator.energy.technology import Range, technology, thermal_energy, with_prefix
+from retrograd.simulator.energy.netlists import IrreversibleShape, ReversibleShape, Shape, price_netlist, timed_by
+from retrograd.simulator.energy.technology import Figure, Range, technology, thermal_energy, with_prefix
 
 import retrograd as rg
 from retrograd import library, presentation
@@ -222,8 +222,12 @@ def static_figure(docs: Path) -> Any:
 # ---------------------------------------------------------------------- c: superconducting gates with exact entropies
 
 
+#: the least energy of a lost bit, at the temperature of AQFP
+LEAST = thermal_energy(technology("aqfp").temperature.si.nominal)
+
+
 class Losses(NamedTuple):
-    """The bits that the gates of an irreversible netlist lose."""
+    """The bits that the gates of an irreversible netlist lose, and the energies of both netlists in AQFP."""
 
     title: str
     #: with independent uniform inputs of each gate
@@ -231,8 +235,25 @@ class Losses(NamedTuple):
     #: for uniform inputs of the function: gate by gate, and the whole
     gate_by_gate: float
     whole: float
-    #: the clocks below which the reversible netlist takes less energy, by the first and by the second number
-    crossings: tuple[float, float]
+    #: bits that the reversible netlist leaves as garbage, which are erased
+    garbage: int
+    #: energies over the clock, (lo, nominal, hi) in J/Hz: reversible gates, irreversible gates, and their buffers
+    reversible: Sequence[float]
+    gates: Sequence[float]
+    buffers: Sequence[float]
+
+    def crossing(self, bits: float) -> Range:
+        """The clock below which reversible gates take less energy than irreversible ones, which lose these bits. The
+        figure of a junction has one value in both."""
+        spare = (bits - self.garbage) * LEAST
+        clocks = [spare / (a - b) for a, b in zip(self.reversible, self.buffers, strict=True)]
+        return Range(*reversed(clocks))
+
+    def energy(self, hertz: float, bits: float | None = None) -> float:
+        """The likely energy of the reversible gates, or of irreversible gates that lose these bits."""
+        if bits is None:
+            return self.garbage * LEAST + self.reversible[1] * hertz
+        return max(self.gates[1] * hertz, bits * LEAST) + self.buffers[1] * hertz
 
 
 def logic_of(net: Network) -> Logic:
@@ -275,64 +296,70 @@ def zero_at(net: Network, word: str) -> dict[tuple[int, ...], float]:
     return out
 
 
-def adder_of_eight_bits() -> Circuit:
-    return cuccaro_adder(8)
+def slope(shape: Shape, hertz: float) -> Range:
+    """The energy over the clock by AQFP, between this clock and twice as much, in J/Hz."""
+    once, twice = (price_netlist(shape, technology("aqfp"), frequency=f).program for f in (hertz, 2 * hertz))
+    assert isinstance(once, Range)
+    assert isinstance(twice, Range)
+    return Range(*((y - x) / hertz for x, y in zip(once, twice, strict=True)))
 
 
 def losses() -> list[Losses]:
+    """The exact losses take a minute, by all inputs."""
     out = []
-    product = lower(TABLE["fmul.add"], rg.Format(8, 4), strategy="garbage")
-    for title, circuit, zero in (
-        ("addition of 8 bits", adder_of_eight_bits(), ""),
-        ("product of 8 bits, Q4.4, z = 0", product, "d"),
+    for title, opcode, zero in (
+        ("addition of 8 bits, `mov.add`", "mov.add", ""),
+        ("product of 8 bits, `fmul.add`, Q4.4, d = 0", "fmul.add", "d"),
     ):
+        circuit = lower(TABLE[opcode], rg.Format(8, 4), strategy="garbage")
         net = network_of(circuit)
         logic, levels = logic_of(net), levels_of(net)
         found = logic.losses(zero_at(net, zero) if zero else None)
         # In levels, the netlist has these gates, beside splitters and buffers.
-        shape = IrreversibleShape(levels.cells, levels.cells, levels.levels)
-        assert math.isclose(shape.lost_bits, sum(lost_bits(gate.kind) for gate in logic.gates))
-        bits = shape.lost_bits, found.gate_by_gate
-        other = shape_of(circuit)
-        assert isinstance(other, ReversibleShape)
+        cells = IrreversibleShape(levels.cells, levels.cells, levels.levels)
+        assert math.isclose(cells.lost_bits, sum(lost_bits(gate.kind) for gate in logic.gates))
+        gates = shape_of(circuit)
+        assert isinstance(gates, ReversibleShape)
+        # Irreversible gates are at their floor at slow clocks, and none is at the highest.
+        still, slow, fast = slope(gates, 1e3), slope(cells, 1e3), slope(cells, 2e9)
+        own = [x - y for x, y in zip(fast, slow, strict=True)]
         out.append(
-            Losses(title, *bits, found.whole, (crossing(shape, other, bits[0]), crossing(shape, other, bits[1])))
+            Losses(title, cells.lost_bits, found.gate_by_gate, found.whole, gates.garbage, [*still], own, [*slow])
         )
     return out
 
 
-def crossing(cells: IrreversibleShape, gates: ReversibleShape, bits: float) -> float:
-    """The clock below which reversible gates take less energy than irreversible gates at kT ln 2 for each of `bits`,
-    and ramps of buffers."""
-    model = technology("aqfp")
-    hertz = 1.0
-    reversible, irreversible = (price_netlist(s, model, frequency=hertz).program for s in (gates, cells))
-    assert isinstance(reversible, Range)
-    assert isinstance(irreversible, Range)
-    lost = thermal_energy(model.temperature.si.nominal)
-    # Garbage does not depend on the clock, nor does the floor; the rest is proportional to it.
-    garbage = gates.garbage * lost
-    slope = reversible.nominal - garbage
-    buffers = irreversible.nominal - cells.lost_bits * lost
-    found: float = (bits * lost - garbage) / (slope - buffers) * hertz
-    return found
-
-
 def losses_table(found: Sequence[Losses]) -> list[list[str]]:
-    rows = [
-        [
-            "function",
-            "bits lost, independent uniform inputs of each gate",
-            "bits lost, gate by gate, exact",
-            "bits that the function loses",
-            "reversible below",
-            "reversible below, by exact bits",
-        ]
-    ]
+    head = "function; bits lost, independent uniform inputs of each gate; bits lost, gate by gate, exact"
+    more = "bits lost by the whole; reversible below; reversible below, by exact bits"
+    rows = [f"{head}; {more}".split("; ")]
     for one in found:
-        clocks = (with_prefix(f, "Hz", 3) for f in one.crossings)
+        clocks = []
+        for bits in (one.assumed, one.gate_by_gate):
+            lo, nominal, hi = (with_prefix(f, "Hz", 3) for f in one.crossing(bits))
+            clocks.append(f"{nominal} ({lo} … {hi})")
         rows.append([one.title, f"{one.assumed:.1f}", f"{one.gate_by_gate:.1f}", f"{one.whole:.1f}", *clocks])
     return rows
+
+
+def losses_figure(found: Sequence[Losses]) -> Any:
+    """Energy against the clock: reversible gates, and irreversible gates at kT ln 2 for each bit that they lose."""
+    figure = presentation.new_figure(10, 4.2)
+    axes = figure.subplots(1, 2, sharey=True)
+    clocks = [10 ** (3 + 6.699 * k / 60) for k in range(61)]
+    for ax, one in zip(axes, found, strict=True):
+        curves = (
+            ("reversible gates", None),
+            ("irreversible, independent inputs", one.assumed),
+            ("irreversible, exact losses", one.gate_by_gate),
+        )
+        for (label, bits), colour in zip(curves, presentation.colours(len(curves)), strict=True):
+            ax.loglog(clocks, [one.energy(f, bits) for f in clocks], color=colour, label=label)
+        ax.set_title(one.title.replace("`", ""), fontsize="medium")
+        ax.set_xlabel("clock (Hz)")
+    axes[0].set_ylabel("energy of an evaluation at 4.2 K (J)")
+    presentation.legend(axes[1])
+    return figure
 
 
 # ---------------------------------------------------------------------- d: the data path
@@ -391,7 +418,7 @@ def path_table(docs: Path) -> tuple[list[list[str]], dict[str, str]]:
             "static / reversible, no loss",
         ]
     ]
-    sums = [0.0, 0.0, 0.0]
+    parts: list[list[tuple[int, Priced]]] = [[], [], []]
     for name, entry in sorted(facts["opcodes"].items(), key=lambda pair: -pair[1]["executions"]):
         if "timed" not in entry:
             rows.append([f"`{name}`", f"{entry['executions']}", "no netlist", "", "", ""])
@@ -406,29 +433,54 @@ def path_table(docs: Path) -> tuple[list[list[str]], dict[str, str]]:
         ]
         energies = [p.energy(p.technology) for p in cells]
         assert all(isinstance(e, Range) for e in energies)
-        sums = [total + n * e.nominal for total, e in zip(sums, energies, strict=True) if isinstance(e, Range)]
+        for column, cell in zip(parts, cells, strict=True):
+            column.append((n, cell))
         texts = [ranged(p.price(p.technology)) for p in cells]
         rows.append([f"`{name}`", f"{n}", *texts, str(ratio(cells[2], cells[0])) if energies[0] != energies[2] else ""])
-    core = price_netlist(core_shape(), static, frequency=STATIC_CLOCK).program
-    assert isinstance(core, Range)
-    whole = core.nominal * facts["cycles"]
-    rows.append(
-        [
-            "**all instructions**",
-            f"{facts['retired']}",
-            *(with_prefix(x, "J", 3) for x in sums),
-            f"{sums[2] / sums[0]:.3g}",
-        ]
-    )
+    sums = [summed(column) for column in parts]
+    core = summed([(facts["cycles"], priced_at(Curve(CORE, core_shape(), 1), static, STATIC_CLOCK))])
+    texts = [ranged(p.price(p.technology)) for p in sums]
+    rows.append(["**all instructions**", f"{facts['retired']}", *texts, str(ratio(sums[2], sums[0]))])
     fields = {
-        "core_energy": with_prefix(whole, "J", 3),
+        "core_energy": ranged(core.price(static)),
         "core_cycles": f"{facts['cycles']:,}",
-        "core_over": f"{whole / sums[2]:,.0f}",
+        "core_over": str(ratio(core, sums[2])),
+        "lossy_over": str(ratio(sums[2], sums[1])),
     }
     return rows, fields
 
 
 # ---------------------------------------------------------------------- the page
+
+
+def figures_table() -> list[list[str]]:
+    """Each figure of the models of this page once: its range, its evidence, its source."""
+
+    def shown(figure: Figure) -> str:
+        assert figure.written is not None
+        lo, nominal, hi = figure.written
+        span = "" if lo == hi else f" ({lo:g} … {hi:g})"
+        return f"{nominal:g}{span} {figure.unit.name.removesuffix('1')}".strip()
+
+    rows = [["model", "figure", "value", "evidence", "source"]]
+    for name in (*CACHED, "cmos_switching", "adiabatic_rc", "aqfp"):
+        found: dict[tuple[str, ...], None] = {}
+        place = f"for each kind, in [{name}.toml](../simulator/energy/models/{name}.toml)"
+        for charge in technology(name).charges:
+            named = [(key.replace("_", " "), f) for key, f in charge.figures.items() if f.written is not None]
+            for size in charge.sizes:
+                room = "more" if size.capacity is None else f"{size.capacity / 1024:g} KiB"
+                words = f"{room}, " if charge.law.name == "hierarchy" else ""
+                named.append((f"{words}{size.bits} bits", size.energy))
+            for what, f in named:
+                found[f"{charge.label}: {what}", shown(f), f.evidence, f.source] = None
+            for what, kinds in (("nodes or junctions", charge.cells), ("levels of a gate", charge.levels)):
+                if kinds:
+                    values = ", ".join(f"{kind} {shown(f)}" for kind, f in kinds.items())
+                    told = ", ".join(dict.fromkeys(f.evidence for f in kinds.values()))
+                    found[f"{charge.label}: {what}", values, told, place] = None
+        rows += [[f"`{name}`" if not k else "", *row] for k, row in enumerate(found)]
+    return rows
 
 
 def page(docs: Path) -> tuple[str, dict[str, Any]]:
@@ -442,13 +494,13 @@ def page(docs: Path) -> tuple[str, dict[str, Any]]:
     table, fields = path_table(docs)
     text = generated_page(
         TEMPLATE, "tools/compare_machines.py", gradients=markdown(gradients_table()), static=markdown(static_table(docs)),
-        losses=markdown(losses_table(lost)), path=markdown(table), **fields,
+        losses=markdown(losses_table(lost)), path=markdown(table), figures=markdown(figures_table()), **fields,
         tape45=str(tapes[0]), tape7=str(tapes[1]), bennett45=str(schemes[0]), bennett7=str(schemes[1]),
         revolve45=str(revolves[0]), revolve7=str(revolves[1]), small=str(small), steps=f"{n:,}",
         addition=str(over_static("addition", DEVICE["power"], None, docs)), product=str(over_static("product", DEVICE["power"], None, docs)),
         product_q=str(over_static("product", DEVICE["power"], 1e4, docs)), product_leaky=str(over_static("product", 1e-12, None, docs)),
     )  # fmt: skip
-    return text, {"chains": gradients_figure(), "static": static_figure(docs)}
+    return text, {"chains": gradients_figure(), "static": static_figure(docs), "losses": losses_figure(lost)}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -118,3 +118,34 @@ def test_pictures_and_exact_losses() -> None:
     (adder, *_) = machines.losses()
     kept = machines.stored(ROOT / "docs", "data_path")["losses"][0]
     assert list(adder[1:4]) == [kept["assumed"], kept["gate_by_gate"], kept["whole"]]
+    assert adder.reversible == pytest.approx(kept["reversible"], rel=1e-6, abs=0)
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_the_losing_side_of_superconducting_gates(place: int) -> None:
+    """The stored energies are those of the model, at all clocks; they are equal at the crossing."""
+    one = machines.Losses(**machines.stored(ROOT / "docs", "data_path")["losses"][place])
+    meet = one.crossing(one.assumed).nominal
+    assert one.energy(meet) == pytest.approx(one.energy(meet, one.assumed), rel=1e-9, abs=0)
+    assert one.crossing(one.gate_by_gate).nominal < meet
+    circuit = machines.lower(machines.TABLE[("mov.add", "fmul.add")[place]], rg.Format(8, 4), strategy="garbage")
+    netlists = circuit, machines.network_of(circuit)
+    for hertz in (1e4, 1e6, 4e9):
+        prices = [rg.energy(netlist, tech="aqfp", frequency=hertz).price.program for netlist in netlists]
+        found = [e.nominal for e in prices if isinstance(e, Range)]
+        assert [one.energy(hertz), one.energy(hertz, one.assumed)] == pytest.approx(found, rel=1e-6, abs=0)
+
+
+def test_a_sum_of_netlists() -> None:
+    """Each figure has one value in all parts, so a sum of equal parts has the ratio of their numbers."""
+    shape, model = page.core_shape(), page.static_model()
+    part = page.priced_at(page.Curve(page.CORE, shape, 1), model, 1e9)
+    whole = page.summed([(2, part), (3, part)])
+    assert page.ratio(whole, part).range == pytest.approx((5, 5, 5))
+    assert whole.price(model).complete() == part.price(model).complete()
+
+
+def test_each_figure_has_a_source_and_its_evidence() -> None:
+    rows = machines.figures_table()
+    assert all(value and evidence and source for _, _, value, evidence, source in rows[1:])
+    assert any("1300 (250 … 1350) pJ" in row for row in rows)

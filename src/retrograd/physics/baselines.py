@@ -68,7 +68,7 @@ def mixture(technology: Technology, parts: Sequence[tuple[float, Part]]) -> Pric
     def priced(model: Technology) -> Price:
         nothing = price(Counts(program, {}), model)
         items = [
-            _scaled(item, weight)
+            scaled(item, weight)
             for weight, part in parts
             for item in (
                 price(part, model).items if isinstance(part, Counts) else _of_stack(part, model, nothing.temperature)
@@ -79,7 +79,8 @@ def mixture(technology: Technology, parts: Sequence[tuple[float, Part]]) -> Pric
     return Priced(technology, priced)
 
 
-def _scaled(item: Item, weight: float) -> Item:
+def scaled(item: Item, weight: float) -> Item:
+    """The item, so many times."""
     energy = item.energy if isinstance(item.energy, NotModelled) else item.energy * weight
     return replace(item, count=item.count * weight, energy=energy)
 

@@ -267,7 +267,8 @@ MALFORMED_QASM = [
     QASM + "gate g a { x a }", QASM + "gate g a { x a;", QASM + "gate g a { reset a; }", QASM + "gate g a { x a[0]; }", QASM + "gate g a { g a; }",
     QASM + "gate g a { x a; } gate g a { x a; }", QASM + "gate g a, b { cx a, b; } g q[0];", QASM + "gate g a { x q[0]; }", QASM + "gate g a { ctrl(2) @ x a; }",
     "OPENQASM 2.0; qreg q;", "OPENQASM 2.0; qreg q[0];", 'OPENQASM 2.0; include "stdgates.inc"; qreg q[1];', "OPENQASM 2.0; qreg q[1]; h q[0];",
-    QASM + "barrier r;", QASM + "barrier q[0] q[1];", QASM + "gate g a { barrier q; }", QASM + "cx q[0];", QASM + "x q[0]", QASM + "ctrl(9999999) @ x q[0];", QASM + "qubit q;", QASM + "x q[0]; reset q[0];",
+    QASM + "barrier r;", QASM + "barrier q[0] q[1];", QASM + "gate g a { barrier q; }",
+    QASM + "cx q[0];", QASM + "x q[0]", QASM + "ctrl(9999999) @ x q[0];", QASM + "qubit q;", QASM + "x q[0]; reset q[0];",
     'OPENQASM 3.0; include "/etc/passwd";', "OPENQASM 3.0; qubit[0] q;", "OPENQASM 3.0; qubit[99999999] q;", QASM + "x q[99999999999];", QASM + "x q[٣];",
 ]  # fmt: skip
 

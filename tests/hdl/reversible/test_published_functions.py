@@ -110,7 +110,7 @@ t1 e
 )
 
 #: circuit of RevLib -> lines, the gates of each kind, the quantum cost that its file prints (from the files that MQT
-#: QCEC distributes, in test/circuits/original). Not here: 0410184_169, whose header prints its 14 lines as the cost (90).
+#: QCEC distributes, in test/circuits/original). Not here: 0410184_169, which prints its 14 lines as the cost (90).
 REVLIB = {
     "3_17_13": (3, "t1 t2*3 t3*2", 14),
     "4_49_16": (4, "t1 t2*8 t3*5 t4*2", 60),
@@ -137,7 +137,7 @@ HWB = {4: (13, 7, 61), 5: (23, 8, 127), 6: (27, 9, 151), 7: (35, 10, 203)}
 
 @pytest.mark.parametrize(("width", "kinds", "printed"), REVLIB.values(), ids=REVLIB)
 def test_costs_that_revlib_prints(width: int, kinds: str, printed: int) -> None:
-    """The cost depends on the kinds of the gates and the number of lines alone, so any lines will do; a Peres gate is 4."""
+    """The cost depends on the kinds of gates and the number of lines, so any lines will do; a Peres gate is 4."""
     text = f".numvars {width}\n.variables {' '.join(f'x{k}' for k in range(width))}\n.begin\n"
     for kind in kinds.split():
         name, _, times = kind.partition("*")

@@ -127,7 +127,8 @@ def _read(path: str) -> Netlist:
     from retrograd.hdl.reversible.formats import read_real
     from retrograd.hdl.reversible.openqasm import read_qasm
 
-    # Bytes that are no text become characters that the reader refuses, with their place. Some editors write a mark first.
+    # Bytes that are no text become characters that the reader refuses, with their place. Some editors begin with a
+    # mark of the encoding.
     text = read_bytes(path).decode(errors="replace").removeprefix("\ufeff")
     return (read_qasm if Path(path).suffix == ".qasm" else read_real)(text, path)
 
