@@ -98,7 +98,8 @@ class Constructs(Further):
             case 11:
                 return f"rg.exp(complex(rg.sin({self.fixed(depth - 1)}), {self.fixed(0)}))"
             case 12 | 13:
-                small = f"complex(rg.sin({self._varying(depth - 1)}), rg.cos({self._varying(0)}))"
+                parts = self.fixed(depth - 1), self._varying(0)
+                small = "complex(rg.sin({}), rg.cos({}))".format(*(parts if self.chance(0.7) else parts[::-1]))
                 name = self.pick(("sin", "cos", "tan", "sinh", "cosh", "tanh"))
                 power = f"complex(abs({self.fixed(0)}) + 0.5, 0.25) ** {self.pick(('0.75', '0.5j', small))}"
                 return self.pick((f"rg.log({small})", f"rg.{name}({small})", power))

@@ -222,9 +222,9 @@ class Evaluator:
             case int() | float() | complex() if part:
                 return getattr(x, name)
             case Pair() | Word() if part:
-                return getattr(self.a.pair(x), part)
+                return getattr(self.a.parts(x), part)
             case Lazy() if part:
-                return self.each(lambda z: getattr(self.a.pair(z), part), x)
+                return self.each(lambda z: getattr(self.a.parts(z), part), x)
             case Struct(cls, fields):
                 return fields[name] if name in fields else Callee(self.methods[cls, name], receiver=x)
             case View(items) if name == "T":

@@ -259,7 +259,10 @@ class Statements(Expressions):
         x, y = self.pick(pairs)
         self.writes(x)
         self.writes(y)
-        return [f"rg.swap({x.name}, {y.name})" if self.chance(0.5) else f"{x.name}, {y.name} = {y.name}, {x.name}"]
+        # Beside another name of their words two names cannot be bound anew.
+        named = any(v.base in (x.base, y.base) and v.name not in (x.name, y.name) for v in self.scope.vars.values())
+        swap = self.chance(0.5) or named
+        return [f"rg.swap({x.name}, {y.name})" if swap else f"{x.name}, {y.name} = {y.name}, {x.name}"]
 
     # ------------------------------------------------------------------ branches
 

@@ -47,10 +47,10 @@ class Word(NamedTuple):
 
 
 class Pair(NamedTuple):
-    """A complex number: its real and its imaginary part."""
+    """A complex number: its real and its imaginary part. A part that is a number of the source stays one until it is used."""
 
-    re: Word
-    im: Word
+    re: Any
+    im: Any
 
 
 Number = Word | Pair | int | float | bool | complex
@@ -251,7 +251,7 @@ class Arithmetic:
 
     def unary(self, op: str, x: Number) -> Number:
         if isinstance(x, Pair):
-            return Pair(*(self._real(op, part) for part in x))
+            return self.pair(Pair(*(self._real(op, part) for part in x)))
         if not isinstance(x, Word):
             host: Number = _HOST_UNARY[op](x)
             return host
@@ -273,7 +273,7 @@ class Arithmetic:
     def function(self, name: str, args: Sequence[Number]) -> Number:
         """rg.name(*args), without select and sum."""
         if any(isinstance(x, Pair) for x in args):
-            return self._complex_function(name, self.pair(args[0]))
+            return self._complex_function(name, self.parts(args[0]))
         if not any(isinstance(x, Word) for x in args):
             host = cmath if any(isinstance(x, complex) for x in args) else math
             known: Number = ({"abs": abs, "min": min, "max": max}.get(name) or getattr(host, name))(*args)
@@ -324,53 +324,55 @@ class Arithmetic:
     # ------------------------------------------------------------------ complex numbers
 
     def pair(self, x: Number) -> Pair:
-        """A number as a complex one."""
-        if isinstance(x, Pair):
-            return x
-        re, im = (x.real, x.imag) if isinstance(x, complex) else (x, 0)
-        return Pair(self.word(re, FIXED), self.word(im, FIXED))
+        """A number as a complex one, of words."""
+        return Pair(*(self.word(part, FIXED) for part in self.parts(x)))
+
+    def parts(self, x: Number) -> Pair:
+        """A number as a complex one, of words and numbers of the source."""
+        return x if isinstance(x, Pair) else Pair(x.real, x.imag) if isinstance(x, complex) else Pair(x, 0)
 
     def complex(self, re: Number, im: Number) -> Number:
         """complex(re, im)."""
         if isinstance(re, Word) or isinstance(im, Word):
-            return Pair(self.word(re, FIXED), self.word(im, FIXED))
+            return Pair(*(self.word(x, FIXED) if isinstance(x, Word) else x for x in (re, im)))
         return complex(re, im)  # type: ignore[arg-type]
 
     def conjugate(self, x: Number) -> Number:
         if isinstance(x, Word):
             return x
-        return Pair(x.re, self._real("-", x.im)) if isinstance(x, Pair) else x.conjugate()
+        return self.pair(Pair(x.re, self._real("-", x.im))) if isinstance(x, Pair) else x.conjugate()
 
-    def _real(self, op: str, *operands: Word) -> Word:
-        found = self.binary(op, *operands) if len(operands) == 2 else self.unary(op, *operands)
-        assert isinstance(found, Word)
-        return found
+    def _real(self, op: str, *operands: Number) -> Any:
+        return self.binary(op, *operands) if len(operands) == 2 else self.unary(op, *operands)
 
     def _complex(self, op: str, x: Number, y: Number) -> Word | Pair:
         if op == "**":
             if isinstance(y, int) and abs(y) <= 1000:
-                return self._complex_power(self.pair(x), y)
+                return self.pair(self._complex_power(self.parts(x), y))
             if y == 0.5:
                 return self._complex_function("sqrt", self.pair(x))
             found = self._complex("*", y, self._complex_function("log", self.pair(x)))
             assert isinstance(found, Pair)
             return self._complex_function("exp", found)
-        a, b = self.pair(x), self.pair(y)
+        a, b = self.parts(x), self.parts(y)
         match op:
             case "+" | "-":
-                return Pair(self._real(op, a.re, b.re), self._real(op, a.im, b.im))
+                return self.pair(Pair(self._real(op, a.re, b.re), self._real(op, a.im, b.im)))
             case "*":
-                products = [self._real("*", p, q) for p in a for q in b]
-                return Pair(self._real("-", products[0], products[3]), self._real("+", products[1], products[2]))
+                return self.pair(self._product(a, b))
             case "/":
-                return self._quotient(a, b)
+                return self.pair(self._quotient(a, b))
             case "==" | "!=":
-                return Word(int((a == b) == (op == "==")), BOOL)
+                return Word(int((self.pair(a) == self.pair(b)) == (op == "==")), BOOL)
         raise AssertionError(op)
+
+    def _product(self, a: Pair, b: Pair) -> Pair:
+        products = [self._real("*", p, q) for p in a for q in b]
+        return Pair(self._real("-", products[0], products[3]), self._real("+", products[1], products[2]))
 
     def _quotient(self, a: Pair, b: Pair) -> Pair:
         """Smith's: the numerators are divided by the larger part of b, to which q times the smaller is added."""
-        wide = abs(self.signed(b.re)) >= abs(self.signed(b.im))
+        wide = self.truth(self._real(">=", *(self.function("abs", [part]) for part in b)))
         large, small = b if wide else b[::-1]
         q = self._real("/", small, large)
         scale = self._real("+", large, self._real("*", small, q))
@@ -381,30 +383,27 @@ class Arithmetic:
         return Pair(re, im if wide else self._real("-", im))
 
     def _complex_power(self, z: Pair, n: int) -> Pair:
-        one = self.pair(1)
+        one = Pair(1.0, 0)
         if n <= 0:
             return one if n == 0 else self._quotient(one, self._complex_power(z, -n))
         if n == 1:
             return z
         half = self._complex_power(z, n // 2)
-        square = self._complex("*", half, half)
-        found = self._complex("*", square, z) if n % 2 else square
-        assert isinstance(found, Pair)
-        return found
+        square = self._product(half, half)
+        return self._product(square, z) if n % 2 else square
 
     def _size(self, z: Pair) -> Word:
         """|z|, the larger part times √(1 + q²)."""
-        small, large = sorted(abs(self.signed(part)) for part in z)
-        if large == 0:
-            return z.re
-        q = self._real("/", self.tame(small, FIXED), self.tame(large, FIXED))
+        small, large = sorted(self.pair(z), key=lambda part: abs(self.signed(part)))
+        if not large.word:
+            return large
+        q = self._real("/", small, large)  # with its sign, as half a unit is rounded up
         root = self._function("sqrt", self._real("+", self.word(1, FIXED), self._real("*", q, q)))
-        return self._real("*", self.tame(large, FIXED), root)
+        size: Word = self._real("*", self._function("abs", large), root)
+        return size
 
-    def _function(self, name: str, *args: Number) -> Word:
-        found = self.function(name, args)
-        assert isinstance(found, Word)
-        return found
+    def _function(self, name: str, *args: Number) -> Any:
+        return self.function(name, args)
 
     def _complex_function(self, name: str, z: Pair) -> Word | Pair:
         match name:
@@ -412,10 +411,11 @@ class Arithmetic:
                 return self._size(z)
             case "exp":
                 size = self._function("exp", z.re)
-                return Pair(*(self._real("*", size, self._function(f, z.im)) for f in ("cos", "sin")))
+                return self.pair(Pair(*(self._real("*", size, self._function(f, z.im)) for f in ("cos", "sin"))))
             case "log":
                 return Pair(self._function("log", self._size(z)), self._function("atan2", z.im, z.re))
             case "sqrt":
+                z = self.pair(z)
                 half = self._real("*", self._real("+", self._size(z), self._function("abs", z.re)), self.word(0.5))
                 t = self._function("sqrt", half)
                 other = self.word(0, FIXED) if t.word == 0 else self._real("/", z.im, self._real("+", t, t))
@@ -424,9 +424,9 @@ class Arithmetic:
                 return Pair(self._function("abs", other), self._real("-", t) if self.signed(z.im) < 0 else t)
             case "tan" | "tanh":
                 names = ("sin", "cos") if name == "tan" else ("sinh", "cosh")
-                return self._quotient(*(self._circular(n, z) for n in names))
+                return self.pair(self._quotient(*(self._circular(n, z) for n in names)))
             case "sin" | "cos" | "sinh" | "cosh":
-                return self._circular(name, z)
+                return self.pair(self._circular(name, z))
         raise AssertionError(name)
 
     def _circular(self, name: str, z: Pair) -> Pair:
