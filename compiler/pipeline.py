@@ -19,6 +19,7 @@ from retrograd.compiler.frontends.python.function import Specialiser
 from retrograd.compiler.frontends.python.source import SourceFunction
 from retrograd.compiler.frontends.specialisation import Declare
 from retrograd.compiler.ir.statements import ZERO, Call, Const, Local, Module, Node, Op, Operand, Region, Var, Within
+from retrograd.compiler.ir.traversal import bodies, walk
 from retrograd.compiler.language.types import (
     ArrayShape,
     ArrayType,
@@ -216,6 +217,7 @@ def lower(
         arguments=(*given, *module.outliving),
         recorded=recorded,
     )
+    module.constants.settle(lambda: _regions_of(lowered), module.files)
     lowered = gradients.expand(lowered)
     return Lowered(
         lowered,
@@ -230,6 +232,13 @@ def lower(
         frozenset(module.equal_places),
         frozenset(module.procedures) - specialiser.python_procedures(),
     )
+
+
+def _regions_of(module: Module) -> frozenset[Region]:
+    """The memory that statements of the program name."""
+    nodes = [node for body in bodies(module) for node in walk(body)]
+    named = [(node.region,) if isinstance(node, Op) else node.regions for node in nodes if isinstance(node, Op | Call)]
+    return frozenset(region for regions in named for region in regions if region is not None)
 
 
 def shape_of(t: Type) -> Shape:

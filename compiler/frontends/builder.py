@@ -111,7 +111,7 @@ class ModuleBuilder:
         self.statement_texts: dict[Span, str] = {}
         self._names: dict[str, int] = {}
         self.constants = Constants(w, self._constant_region, recorded, real)
-        self._constant_regions: dict[tuple[tuple[int, ...], Exact | None], Region] = {}
+        self._constant_regions: dict[tuple[tuple[int, ...], Exact | None, Any], Region] = {}
         self.powers = Powers(w, self._power_region, self._power_procedure)
         self.forget_accesses()
 
@@ -171,9 +171,9 @@ class ModuleBuilder:
         self._constant_regions = {k: r for k, r in self._constant_regions.items() if r in self.regions}
         self.forget_accesses()
 
-    def _constant_region(self, words: tuple[int, ...], exact: Exact | None, span: Span | None) -> Region:
-        """The memory of constants; equal ones share one region."""
-        key = words, exact
+    def _constant_region(self, words: tuple[int, ...], exact: Exact | None, span: Span | None, own: Any) -> Region:
+        """The memory of constants; equal ones share one region, if `own` is equal, too."""
+        key = words, exact, own
         if key not in self._constant_regions:
             place = None if exact is None else span
             self._constant_regions[key] = self.static_region("constant", len(words), place, words, (), exact)

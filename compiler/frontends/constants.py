@@ -3,7 +3,8 @@
     word = round(number · 2^F)
     number ≠ 0 and word = 0                              an error, RG0730
     |word/2^F − number| > |number| · 2^(−W/4)            a PrecisionWarning: more than half of the significant bits are lost
-    either, of a factor or a divisor                     word = round(number · 2^p), p the finest point that holds it
+    either, of a factor or a divisor                     word = round(number · 2^p), p the finest point that holds it,
+                                                         or, of elements of an array, that holds all of them
 
 Every front end makes its words here, so this is the one place where a number of the source is rounded. Numbers that are folded
 together are numbers of Python until then, so only the result is rounded. Constants of the library become words without a report: they
@@ -15,7 +16,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Container, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple, TypeVar
 
@@ -35,12 +36,13 @@ from retrograd.compiler.ir.expressions import (
     word_of,
 )
 from retrograd.compiler.ir.statements import Exact, Kind, Region, fixed_at
-from retrograd.isa.diagnostics import Span
+from retrograd.isa.diagnostics import CompileError, Diagnostic, Span, hint_of
 from retrograd.isa.words import Format, brief, nearest_point
 
 T = TypeVar("T")
-#: makes the memory of constants: the words, the numbers that they were rounded from if they are recorded, the place
-Memory = Callable[[tuple[int, ...], Exact | None, Span | None], Region]
+#: makes the memory of constants: the words, the numbers that they were rounded from if they are recorded, the place;
+#: regions of different last arguments are not shared
+Memory = Callable[[tuple[int, ...], Exact | None, Span | None, Any], Region]
 
 
 class Place(NamedTuple):
@@ -77,7 +79,10 @@ class SourceConstant(NamedTuple):
     def numbers_in(self, w: Format) -> Format:
         """The format of its numbers in a program of a format: that of its point, which a factor chooses."""
         number = self.numbers
-        if isinstance(number, Fraction) and (self.role is Role.FACTOR or scales(number, self.role, w)):
+        if not isinstance(number, Fraction):
+            own = None if self.role is Role.VALUE else own_point([*map(Fraction, number.tolist())], self.role, w)
+            return (self.kind if own is None else own[1]).numbers(w)
+        if self.role is Role.FACTOR or scales(number, self.role, w):
             return precise(number, w).kind.numbers(w)
         return self.kind.numbers(w)
 
@@ -107,6 +112,42 @@ class SourceConstant(NamedTuple):
         return (int(found[0]), False) if len(found) else None
 
 
+def finest(greatest: Fraction, w: Format) -> int:
+    """The greatest point at which a number other than 0 has a word."""
+    most = w.width - (abs(greatest.numerator).bit_length() - greatest.denominator.bit_length())
+    while round(w.times(abs(greatest), most)) >= w.sign:
+        most -= 1
+    return nearest_point(most, w.width)
+
+
+def own_point(numbers: Sequence[Fraction], role: Role, w: Format) -> tuple[Sequence[Fraction], Kind] | None:
+    """Numbers of an array as factors, and the finest point that holds all; by divisors one multiplies their inverses.
+
+    None where one of them loses half of its bits there, or would have no result (see `scales`).
+    """
+    if not any(numbers) or (role is Role.DIVISOR and not all(numbers)):
+        return None
+    if role is Role.DIVISOR:
+        return own_point([1 / c for c in numbers], Role.MULTIPLIER, w)
+    point = finest(max(map(abs, numbers)), w)
+    if role is Role.DIVIDEND and point < 2 * w.frac - w.width + 2:
+        return None
+    kind, most = fixed_at(point), w.times(w.sign, -w.frac)
+    there = kind.numbers(w)
+    kept = (there.keeps(c) and (scales(c, role, w) or (w.keeps(c) and abs(c) < most)) for c in numbers)
+    return (numbers, kind) if all(kept) else None
+
+
+class Factors(NamedTuple):
+    """An array of constants that is memory at the point F, where it loses numbers, and the texts of its elements."""
+
+    constant: SourceConstant
+    numbers: tuple[Fraction, ...]
+    text: Callable[[int], str]
+    #: `own_point` by role
+    points: dict[Role, tuple[Sequence[Fraction], Kind] | None]
+
+
 class Constants:
     """The constants of one program, of which `memory` makes the regions.
 
@@ -124,6 +165,8 @@ class Constants:
         self.warnings: list[tuple[str, Place]] = []
         self._memory = memory
         self._known: dict[tuple[Any, ...], SourceConstant] = {}
+        #: arrays that are reported if the program reads them in any other way than by `factor`
+        self._factors: dict[Region, Factors] = {}
         self._where: Callable[[Fraction | None], Place] | None = None
 
     def at(self, where: Callable[[Fraction | None], Place], make: Callable[..., T], *args: Any) -> T:
@@ -138,7 +181,7 @@ class Constants:
         """The expression of a number. Raises Vanishing, OverflowError, ValueError."""
         if self.real and kind.is_fixed and value:
             self.found.append(SourceConstant(Fraction(value), kind, self._place(Fraction(value)), role))
-            return load(Address(self._memory((0,), Exact(kind, (Fraction(value),)), None), None), kind)
+            return load(Address(self._memory((0,), Exact(kind, (Fraction(value),)), None, None), None), kind)
         if kind is Kind.FIXED and not self.scales(value, role) and scales(value, role, self.w):
             role = Role.VALUE
         e = number_as(value, kind, role, self.w)
@@ -153,7 +196,8 @@ class Constants:
             self._known[exact, kind, role] = found
         if not self.recorded or (kind.is_fixed and _holds(e.kind.numbers(self.w), exact)):
             return e
-        region = self._memory((e.param,), Exact(e.kind, (exact,)), None if found.place is None else found.place.span)
+        span = None if found.place is None else found.place.span
+        region = self._memory((e.param,), Exact(e.kind, (exact,)), span, None)
         return load(Address(region, None), e.kind)
 
     def scales(self, value: int | float | Fraction, role: Role) -> bool:
@@ -182,9 +226,8 @@ class Constants:
             return None
         if _holds(kind.numbers(self.w), exact):
             return None if region is None else const(word, kind)
-        return load(
-            Address(self._memory((word,), Exact(kind, (exact,)), None if region is None else region.span), None), kind
-        )
+        span = None if region is None else region.span
+        return load(Address(self._memory((word,), Exact(kind, (exact,)), span, None), None), kind)
 
     def kind_of(self, array: np.ndarray[Any, Any]) -> Kind:
         """The kind of the elements of an array: FIXED, or in a program with points the point that keeps most bits.
@@ -196,32 +239,82 @@ class Constants:
         scaled = np.ldexp(array, self.w.frac)
         if (scaled == np.rint(scaled)).all() or not array.any():
             return Kind.FIXED
-        w = self.w
-        greatest = Fraction(float(np.abs(array).max()))
-        most = w.width - (greatest.numerator.bit_length() - greatest.denominator.bit_length())
-        while round(w.times(greatest, most)) >= w.sign:
-            most -= 1
-        return fixed_at(nearest_point(most, w.width))
+        return fixed_at(finest(Fraction(float(np.abs(array).max())), self.w))
 
-    def array(self, array: np.ndarray[Any, Any], kind: Kind) -> Region:
-        """The memory of a constant array. Raises Vanishing, OverflowError, ValueError."""
+    def array(self, array: np.ndarray[Any, Any], kind: Kind, factors: bool = False) -> Region:
+        """The memory of a constant array. Raises Vanishing, OverflowError, ValueError.
+
+        `factors`: numbers that lose half of their bits are reported by `settle`, unless all of them are factors.
+        """
         values: list[int | float] = array.ravel().tolist()
         if self.real and kind.is_fixed and values:
-            return self._memory((0,) * len(values), Exact(kind, tuple(map(Fraction, values))), None)
+            return self._memory((0,) * len(values), Exact(kind, tuple(map(Fraction, values))), None, None)
+        if factors and kind is Kind.FIXED and np.isfinite(array).all():
+            constant = SourceConstant(np.array(values), kind, self._place())
+            if not constant.fits(self.w) or constant.loss(self.w, noise=True) is not None:
+                numbers = tuple(map(Fraction, values))
+                points = {r: own_point(numbers, r, self.w) for r in (Role.MULTIPLIER, Role.DIVISOR, Role.DIVIDEND)}
+                if any(points.values()):
+                    words = tuple(self.w.wrap(round(self.w.times(x, self.w.frac))) for x in numbers)
+                    region = self._memory(words, self._exact(kind, numbers), None, numbers)
+                    self._factors[region] = Factors(constant, numbers, _texts(values, array.shape), points)
+                    return region
         words = tuple(word_of(v, kind, self.w) for v in values)
         if not kind.is_fixed or not words:
-            return self._memory(words, None, None)
+            return self._memory(words, None, None, None)
         key = tuple(map(float, values))
         found = self._known.get((kind, *key))
         if found is None:
             found = SourceConstant(np.array(key), kind, self._place())
-            self._known[(kind, *key)] = self._noted(
-                found, lambda i: f"{key[i]:.6g}, element {_index(i, array.shape)} of an array,"
-            )
+            self._known[(kind, *key)] = self._noted(found, _texts(key, array.shape))
+        return self._memory(words, self._exact(kind, values), None if found.place is None else found.place.span, None)
+
+    def _exact(self, kind: Kind, values: Sequence[Any]) -> Exact | None:
+        """The numbers of an array, where their roundings are recorded."""
         numbers = kind.numbers(self.w)
-        recorded = self.recorded and not all(_holds(numbers, Fraction(v)) for v in key)
-        span = None if found.place is None else found.place.span
-        return self._memory(words, Exact(kind, tuple(map(Fraction, values))) if recorded else None, span)
+        recorded = self.recorded and not all(_holds(numbers, Fraction(v)) for v in values)
+        return Exact(kind, tuple(map(Fraction, values))) if recorded else None
+
+    def factor(self, e: E, role: Role) -> E | None:
+        """An element of a constant array at the point at which the array keeps its bits, or of a divisor its inverse.
+
+        None for anything else, and where it has no such point.
+        """
+        if e.op == "neg":
+            inner = self.factor(e.args[0], role)
+            return None if inner is None else E("neg", inner.kind, (inner,))
+        found = self._factors.get(e.param.region) if e.op == "load" else None
+        own = None if found is None else found.points[role]
+        if found is None or own is None:
+            return None
+        numbers, kind = tuple(own[0]), own[1]
+        role = Role.MULTIPLIER if role is Role.DIVISOR else role
+        if len(numbers) == 1:  # a number by itself, also where its rounding is recorded
+            return self.number(numbers[0], Kind.FIXED, role)
+        place = found.constant.place
+        if (kind, role, numbers) not in self._known:
+            noted = SourceConstant(np.array([*map(float, numbers)]), Kind.FIXED, place, role)
+            self._known[kind, role, numbers] = noted
+            self.found.append(noted)
+        words = tuple(word_of(x, kind, self.w) for x in numbers)
+        region = self._memory(words, self._exact(kind, numbers), None if place is None else place.span, None)
+        return load(e.param._replace(region=region), kind)
+
+    def settle(self, used: Callable[[], Container[Region]], lines: Mapping[str, Sequence[str]]) -> None:
+        """Report the arrays that are more than factors: of which the program uses the memory at F. Raises CompileError."""
+        regions = used() if self._factors else ()
+        for constant, numbers, text, _ in (found for region, found in self._factors.items() if region in regions):
+            try:
+                for number in numbers:
+                    word_of(number, constant.kind, self.w)
+                self._noted(constant, text)
+            except (Vanishing, OverflowError) as error:
+                code, hint = ("RG0730", error.hint) if isinstance(error, Vanishing) else ("RG0714", hint_of(error))
+                place = constant.place
+                span, line = (None, None) if place is None else (place.span, place.text)
+                if span is not None and line is None and span.file in lines:
+                    line = lines[span.file][span.line - 1]
+                raise CompileError(Diagnostic(code, f"{error}", span, hint, line)) from None
 
     def _place(self, value: Fraction | None = None) -> Place | None:
         return None if self._where is None else self._where(value)
@@ -251,6 +344,11 @@ class Constants:
 def _holds(w: Format, number: Fraction) -> bool:
     """Whether a number is a multiple of the last place of a format."""
     return w.times(number, w.frac).denominator == 1
+
+
+def _texts(values: Sequence[float], shape: tuple[int, ...]) -> Callable[[int], str]:
+    """What a message calls an element of an array, by its position."""
+    return lambda i: f"{values[i]:.6g}, element {_index(i, shape)} of an array,"
 
 
 def _index(position: int, shape: tuple[int, ...]) -> int | list[int]:

@@ -248,6 +248,13 @@ def below_half(e: E, message: str, code: str = "RG0404") -> E:
     return E("below_half", Kind.INT, (e,), (message, code))
 
 
+def is_constant(e: E) -> bool:
+    """Whether an expression is made of numbers of the source alone, of which some may lie in memory."""
+    if e.op == "load":
+        return e.param.region.data is not None
+    return e.op == "const" or (bool(e.args) and all(map(is_constant, e.args)))
+
+
 def read(var: Var) -> E:
     return E("read", var.kind, (), var)
 

@@ -29,6 +29,7 @@ from retrograd.compiler.ir.expressions import (
     const,
     constant,
     integer,
+    is_constant,
     lazy,
     less,
     neg,
@@ -141,6 +142,7 @@ class Arithmetic:
     """Operators in one format.
 
     `number`: (value, kind, role) -> the expression of a number of the source. `own_point`: as `scales`.
+    `factor`: (e, role) -> an element of a constant array at a point of its own, of a divisor its inverse, or None.
     """
 
     #: the kind of the parts of a complex number
@@ -151,10 +153,12 @@ class Arithmetic:
         w: Format,
         number: Callable[[Any, Kind, Role], E] | None = None,
         own_point: Callable[[Any, Role], bool] | None = None,
+        factor: Callable[[E, Role], E | None] = lambda e, role: None,
     ) -> None:
         self.w = w
         self.number = number or (lambda value, kind, role: number_as(value, kind, role, w))
         self._scales = own_point or (lambda value, role: scales(value, role, w))
+        self._factor = factor
         self.complex = ComplexArithmetic(self)
         self.lognum = LognumArithmetic(self)
         self.points = PointArithmetic(self)
@@ -365,6 +369,11 @@ class Arithmetic:
                 return self.points.scaled("fmul", self.expression(x, FIXED), inverse)
         roles = (Role.MULTIPLIER, Role.MULTIPLIER) if op == "*" else (Role.DIVIDEND, Role.DIVISOR)
         a, b = (self.expression(v, FIXED, role) for v, role in zip((x, y), roles, strict=True))
+        for e, other, role in ((a, b, roles[0]), (b, a, roles[1])):
+            # Of two numbers of the source the product may be too small for F, as each of them is.
+            if not is_constant(other) and (own := self._factor(e, role)) is not None:
+                pair = (own, other) if e is a else (other, own)
+                return self.points.scaled("fdiv" if role is Role.DIVIDEND else "fmul", *pair)
         if op == "*" and not pointed((a.kind, b.kind)):
             return self._product(a, b, FIXED)
         return self.points.scaled("fmul" if op == "*" else "fdiv", a, b)

@@ -46,6 +46,13 @@ def _size(number: Fraction) -> int:
     return n + 1 if number >= Fraction(2) ** n else n
 
 
+def _is_element(e: E) -> bool:
+    """Whether e is an element of a constant array at a point of its own, or its negative."""
+    while e.op == "neg":
+        e = e.args[0]
+    return e.op == "load" and e.kind is not FIXED and e.param.region.data is not None
+
+
 class PointArithmetic:
     """Operators on the expressions of fixed numbers, each at the point of its kind."""
 
@@ -152,9 +159,13 @@ class PointArithmetic:
         if e.kind is not FIXED or e.op != "apply" or e.param != "fmul":
             return e
         own = {x.kind for x in e.args if self._known(x) is not None}
-        if FIXED in own or not own:
+        if FIXED in own or not (own or any(map(_is_element, e.args))):
             return e
         finest = self.product(*e.args).kind
+        for x, c in (e.args, e.args[::-1]):
+            if _is_element(c):  # |c| < 2^(W − 1 − p)
+                size = self.w.width - 1 - c.kind.point(self.w)
+                finest = self._kind_at(x.kind.point(self.w) - (min(size, 0) if x.kind is FIXED else size))
         return E(e.op, finest if most is None or finest.point(self.w) <= most else self._kind_at(most), e.args, e.param)
 
     def root(self, x: E) -> E:

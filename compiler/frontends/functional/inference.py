@@ -305,7 +305,9 @@ class Inference:
         self._define = define
         self._definitions: dict[int, core.Lambda] = {}
         self.constants = constants
-        self.arithmetic = Arithmetic(w) if constants is None else Arithmetic(w, constants.number, constants.scales)
+        self.arithmetic = (
+            Arithmetic(w) if constants is None else Arithmetic(w, constants.number, constants.scales, constants.factor)
+        )
         self.results: dict[Key, Type] = {}
         #: function -> the functions that it calls
         self.calls: dict[Key, set[Key]] = {}

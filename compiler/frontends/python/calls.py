@@ -173,7 +173,7 @@ def fitted_argument(
         cx.fail("RG0715", f"{shown} is one {scalar}, not {describe(value)}", where, of)
     if isinstance(wanted, ArrayAnnotation) or (isinstance(value, Constant) and isinstance(value.value, np.ndarray)):
         if isinstance(value, Constant) and isinstance(value.value, np.ndarray | list | tuple):
-            value = cx.constant_array(value.value, where, passed=True)
+            value = cx.constant_array(value.value, where, passed=True, factors=False)
         if isinstance(wanted, ArrayAnnotation):
             if not isinstance(value, ArrayView):
                 what, hint = describe(value), of

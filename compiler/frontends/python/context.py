@@ -162,7 +162,8 @@ class Context:
         self.w = module.w
         self.scope = Scope()
         self.locals = OwnedLocals(self.builder, self.scope, errors.fail)
-        self.arithmetic = Arithmetic(module.w, module.constants.number, module.constants.scales)
+        given = module.constants
+        self.arithmetic = Arithmetic(module.w, given.number, given.scales, given.factor)
         #: the statements that follow the current one in its block
         self.following: Sequence[ast.stmt] = ()
         #: of the current block
@@ -458,10 +459,10 @@ class Context:
                     self.fail("RG0703", message, n, f"lognum({shortened(n)}) makes a lognum of it")
         return found
 
-    def constant_array(self, array: Any, node: ast.AST, passed: bool = False) -> ArrayView:
+    def constant_array(self, array: Any, node: ast.AST, passed: bool = False, factors: bool = True) -> ArrayView:
         """A constant array as read-only memory.
 
-        `passed`: to a function, whose parameter may be at the point F alone.
+        `passed`: to a function, whose parameter may be at the point F alone. `factors`: see `Constants.array`.
         """
         values = self.numbers(array, node)
         if values.dtype.kind == "c":
@@ -475,7 +476,7 @@ class Context:
             kind = UINT  # as int, such a number would be a negative one
         if kind is FIXED and not passed:
             kind = self.builder.module.constants.kind_of(values)
-        region = self.guarded(node, self.builder.module.constants.array, values, kind)
+        region = self.guarded(node, self.builder.module.constants.array, values, kind, factors)
         shape = values.shape
         return ArrayView(ScalarType(kind), shape, row_major(shape, 1), Address(region, None), "it is a constant")
 

@@ -83,7 +83,7 @@ def _array(c: Any) -> Callable[[Format], Any]:
     @reversible
     def f(y: fixed, x: fixed) -> None:
         for i in range(3):
-            y += x * numbers[i]
+            y += x + numbers[i]
 
     return lambda w: rg.run(f, 0.0, 0.0, format=w)
 
@@ -244,7 +244,7 @@ def test_an_array_has_one_report() -> None:
     @reversible
     def f(y: fixed, x: fixed, numbers: rg.static) -> None:
         for i in range(len(numbers)):
-            y += x * numbers[i]
+            y += x + numbers[i]
 
     assert "1e-12, element 3 of an array," in code_of(lambda: f(0.0, 1.0, vanishing)).message
     with pytest.warns(rg.PrecisionWarning, match="1e-09, element 1 of an array") as told:
@@ -330,13 +330,13 @@ def test_specialisations_and_repeated_lowering_have_one_report() -> None:
     @reversible
     def inner(y: Array[fixed, "n"], x: fixed) -> None:
         for i in range(2):
-            y += x * rates[i]
+            y += x + rates[i]
         y += x + 1.4e-9
 
     @reversible
     def again(y: fixed, x: fixed, n: int) -> None:
         if n > 0:
-            y += x * rates[n % 2] + 1.5e-9
+            y += x + rates[n % 2] + 1.5e-9
             again(y, x, n - 1)
 
     @reversible
