@@ -3,6 +3,7 @@
 import json
 import random
 import sys
+import warnings
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -10,7 +11,8 @@ from typing import Any
 import pytest
 from retrograd.compiler.frontends.vlad.data import read_data
 from retrograd.compiler.frontends.vlad.translation import IN_PLACE, read_vlad
-from retrograd.isa.diagnostics import CompileError, RetrogradError
+from retrograd.isa.diagnostics import CompileError, PrecisionWarning, RetrogradError
+from retrograd.isa.words import Format
 
 from retrograd.cli.main import main
 from retrograd.derivatives._functional import evaluations, shown
@@ -54,6 +56,26 @@ def test_failures_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str
 def test_a_function_may_stand_before_the_values_that_it_uses(text: str, value: str) -> None:
     """A function is bound as soon as all its values are, and not before."""
     assert [shown(e.value) for e in evaluations(read_vlad(text, "f.vlad"))] == [value]
+
+
+@pytest.mark.parametrize("w", [Format(64, 32), Format(32, 16)], ids=str)
+@pytest.mark.parametrize(
+    "text", ["(* 6.674e-11 X)", "(/ X 3e9)", "(* 1e-7 X)", "(* X 3e-6)", "(/ 2e-7 X)", "(* 0.25 X)"]
+)
+def test_a_factor_is_computed_refused_or_warned_of(text: str, w: Format) -> None:
+    """The numbers of VLAD are at the point F, factors and divisors included: none loses half of its bits silently."""
+    c = float(text.strip("(*/ X)"))
+    program = read_vlad(text.replace("X", "(real 1234.5)"), "f.vlad")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        if w.keeps(c) and abs(c) < w.sign >> w.frac:
+            [found] = [e.value for e in evaluations(program, format=w)]
+            exact = c * 1234.5 if text[1] == "*" else 1234.5 / c if "X 3" in text else c / 1234.5
+            assert abs(found - exact) <= abs(exact) * 2.0 ** (-w.width // 4) + 2.0**-w.frac
+            return
+        with pytest.raises((CompileError, PrecisionWarning)) as refused:
+            list(evaluations(program, format=w))
+    assert getattr(refused.value, "code", "RG0730") in ("RG0730", "RG0714")
 
 
 def test_run_prints_values(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
