@@ -194,8 +194,8 @@ select = entered(Intrinsic(
 top = _other("top", EXPRESSION, "top(stack): the last word of a stack, which stays there.")
 sum = _reduction("Σ of an array's elements; axis=k sums along one axis.", _sum, builtins.sum, np.sum)
 mean = _reduction("Σ of an array's elements over their number; axis=k along one axis.", _mean, np.mean)
-min = _reduction("The smallest element of an array; axis=k along one axis.", np.min, np.min)
-max = _reduction("The largest element of an array; axis=k along one axis.", np.max, np.max)
+min = _reduction("The smallest element of an array; axis=k along one axis.", np.min, np.amin, np.min)
+max = _reduction("The largest element of an array; axis=k along one axis.", np.max, np.amax, np.max)
 # Functions of numbers that Python has in the same words; they are no names of `retrograd`.
 for _f, _count, _value in (
     (builtins.abs, 1, lambda a, x: a.size(x)),

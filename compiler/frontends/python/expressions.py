@@ -24,7 +24,7 @@ from retrograd.compiler.ir.expressions import E, Length, RunLength, const, read
 from retrograd.compiler.ir.statements import Kind, Region, Var
 from retrograd.compiler.language import complex_numbers, intrinsics
 from retrograd.compiler.language.arithmetic import COMPARISONS, element, first_of, kind_of, number_kind
-from retrograd.compiler.language.foreign import ALTERNATIVES, NAMES_OF_WRITTEN, OF_ARRAYS, OF_NUMBERS, WRITTEN, of_math
+from retrograd.compiler.language.foreign import ALTERNATIVES, NAMES_OF_WRITTEN, OF_ARRAYS, OF_BOOLS, WRITTEN, of_math
 from retrograd.compiler.language.lognums import is_lognum
 from retrograd.compiler.language.purity import attribute, need_plain
 from retrograd.compiler.language.types import (
@@ -315,10 +315,13 @@ def foreign_call(cx: Context, callee: Any, args: Sequence[Value], node: ast.Call
     if len(names) != len(args):
         return None
     places = node.args if len(node.args) == len(args) else [node] * len(args)
-    if callee in OF_NUMBERS and all(kind_of(v) is Kind.BOOL for v in args):
-        message = f"NumPy does not add bools in `{shortened(node.func)}`"
-        text = ALTERNATIVES[callee.__name__].format(**dict(zip("xyz", map(shortened, places), strict=False)))
-        cx.fail("RG0703", message, node, f"write `{text}`, in which a bool is 0 or 1")
+    if callee in OF_BOOLS and all(map(_is_bool, args)):
+        text = OF_BOOLS[callee]
+        if text is None:
+            message = f"`{shortened(node.func)}` of bools has no value in NumPy"
+            text = ALTERNATIVES[callee.__name__].format(**dict(zip("xyz", map(shortened, places), strict=False)))
+            cx.fail("RG0703", message, node, f"write `{text}`, in which a bool is 0 or 1")
+        template = ast.parse(text, mode="eval").body
     if callee is np.var and complex_numbers.among([first_of(v) for v in args]):
         x = shortened(places[0])
         hint = f"write `np.var({x}.real) + np.var({x}.imag)`"
@@ -330,6 +333,13 @@ def foreign_call(cx: Context, callee: Any, args: Sequence[Value], node: ast.Call
                 cx.fail("RG0703", message, at, "write `*` for the product of numbers" if len(args) == 2 else None)
     given = {name: held(v, at) for name, v, at in zip(names, args, places, strict=True)}
     return cx.value(_filled(template, given, node))
+
+
+def _is_bool(value: Value) -> bool:
+    """Whether a value is a bool, or an array of these."""
+    if isinstance(value, Constant):
+        return isinstance(value.value, bool) or getattr(value.value, "dtype", None) == np.bool
+    return kind_of(value) is Kind.BOOL
 
 
 def _filled_array(cx: Context, callee: Any, args: Sequence[Value], node: ast.Call) -> Value | None:
@@ -422,6 +432,9 @@ def reduced_array(
 
     def total_of(value: Value) -> Value:
         body = arithmetic.expression(value)
+        if body.kind is BOOL and running:
+            # The least and the largest of bools are bools.
+            return Scalar(arithmetic.truth(total_of(Scalar(arithmetic.converted(body, INT)))))
         if body.kind is BOOL:
             body = arithmetic.converted(body, INT)
         if region is not None:
