@@ -35,6 +35,7 @@ from retrograd.compiler.frontends.functional.types import (
     FIXED,
     INT,
     NOTHING,
+    UINT,
     Array,
     List,
     Nothing,
@@ -49,6 +50,7 @@ from retrograd.compiler.frontends.functional.types import (
     record,
 )
 from retrograd.compiler.frontends.python.allocation import any_element, new_array
+from retrograd.compiler.frontends.python.calls import REDUCTIONS
 from retrograd.compiler.frontends.python.captures import Captures
 from retrograd.compiler.frontends.python.context import Context
 from retrograd.compiler.frontends.python.expressions import held
@@ -179,6 +181,14 @@ def stand_in(t: Type, is_view: bool = False) -> Operand:
     raise TypeError(f"{named(t)} in an operation of arrays")
 
 
+def numbers_in(t: Type) -> tuple[Kind, ...]:
+    """The kind of the numbers of an array, or of a number."""
+    match t:
+        case Array(ScalarType(kind)) | Word(kind):
+            return (kind,)
+    return ()
+
+
 def _type_of(found: Operand, arithmetic: Arithmetic, at: Place) -> Type:
     """The type of a value of the reversible front end."""
     match found:
@@ -250,7 +260,7 @@ class Syntax:
             case ast.Subscript(slice=ast.Slice(lower, upper, step)) if len(self.places) == 1 or all(
                 isinstance(x, Constant) for x in list(self.places.values())[1:]
             ):
-                bounds = [None if e is None else _known_sum(e, self.places) for e in (lower, upper, step)]
+                bounds = [None if e is None else known_sum(e, self.places) for e in (lower, upper, step)]
                 if all(e is None or b is not None for e, b in zip((lower, upper, step), bounds, strict=True)):
                     return slice(*bounds)
         return None
@@ -265,7 +275,14 @@ class Syntax:
     def evaluated(self, cx: Context, values: Sequence[Operand]) -> Operand:
         """The value of the syntax for these operands."""
         given = {part: values[of] if isinstance(of, int) else of for part, of in self.places.items()}
-        return cx.value(_filled(self.node, given))
+        if isinstance(self.node, ast.Call) and len(values) == 1 and isinstance(values[0], Scalar):
+            # NumPy takes a number as an array with one element.
+            name = self.name.rpartition(".")[2]
+            if name in REDUCTIONS and len(self.node.args) < 2 and not self.node.keywords:
+                if name in ("min", "max"):
+                    return values[0]
+                return cx.arithmetic.binary("/" if name == "mean" else "*", values[0], Constant(1))
+        return cx.value(filled(self.node, given))
 
 
 @dataclass(eq=False, frozen=True)
@@ -283,16 +300,16 @@ class Constructed(Syntax):
         return found
 
 
-def _known_sum(node: ast.expr, places: dict[int, int | Constant]) -> int | None:
+def known_sum(node: ast.expr, places: dict[int, int | Constant]) -> int | None:
     """The whole number that a bound of a slice is; None where it is not known."""
     match places.get(id(node)), node:
         case Constant(int() as value), _:
             return value
         case None, ast.BinOp(left=x, op=ast.Add() | ast.Sub() as op, right=y):
-            a, b = _known_sum(x, places), _known_sum(y, places)
+            a, b = known_sum(x, places), known_sum(y, places)
             return None if a is None or b is None else a + b if isinstance(op, ast.Add) else a - b
         case None, ast.UnaryOp(op=ast.USub(), operand=x):
-            a = _known_sum(x, places)
+            a = known_sum(x, places)
             return None if a is None else -a
     return None
 
@@ -321,6 +338,8 @@ class Joined:
             or (self.chained and () in shapes)
         ):
             hint = "Items are numbers, or arrays: `np.stack([v, w])`, `np.concatenate([v, w])`."
+            if UINT in types:
+                hint = "Arrays are of ints, fixed numbers and bools: write `int(u)` of a uint u."
             if any(isinstance(t, List) for t in types):
                 hint = "A list has no length that is known: name the items, or write the operation for whole arrays."
             fail("RG0703", f"`{self.name}` of {', '.join(map(named, types)) or 'nothing'}", at, hint)
@@ -377,7 +396,7 @@ class Replaced:
         return combined(self.type(lowering.inference, tuple(v.type for v in values), at), list(made.values()))
 
 
-def _filled(node: ast.expr, given: dict[int, Operand]) -> ast.expr:
+def filled(node: ast.expr, given: dict[int, Operand]) -> ast.expr:
     """The syntax with values in place of some of its parts; in messages it has its own text."""
 
     def made(x: Any) -> Any:
@@ -542,7 +561,7 @@ class ArrayLowering:
 
     def syntax(self, rules: Syntax, operands: Sequence[Operand], at: Place) -> Operand:
         """The value of a piece of syntax."""
-        cx = self._context(rules.function)
+        cx = self.context(rules.function)
         cx.builder.span = self._body.span
         operands = [*operands]
         if rules.is_view:
@@ -575,7 +594,7 @@ class ArrayLowering:
 
     def hosted(self, function: Any, values: Sequence[Operand], at: Place) -> Operand:
         """A function of the library, element by element."""
-        cx = self._context(self._function)
+        cx = self.context()
         cx.builder.span = at.span
         node = _located(at)
         called, *operands = (_located(at, held(v, node)) for v in (cx.wrap(function), *values))
@@ -594,13 +613,13 @@ class ArrayLowering:
                 parts = [self.stored(Constant(x), at) for x in items]
                 return combined(Tuple(tuple(p.type for p in parts)), parts)
             case Constant():
-                word = self._context(self._function).number(found, _located(at))
+                word = self.context().number(found, _located(at))
                 return Value(Word(word.kind), (word,))
         fail("RG0703", f"{describe(found)}, which functional functions do not have", at)
 
     def inner_product(self, x: Value, d: Value, at: Place) -> E:
         """Σ x·d over the elements of two arrays of one shape."""
-        cx = self._context(self._function)
+        cx = self.context()
         cx.builder.span = at.span
         product = cx.arithmetic.binary("*", self.operand(x), self.operand(d))
         assert isinstance(product, Lazy)
@@ -608,18 +627,18 @@ class ArrayLowering:
 
     def add(self, view: ArrayView, value: Operand, at: Place) -> None:
         """view += value, element by element; a number is added to each."""
-        cx = self._context(self._function)
+        cx = self.context()
         cx.builder.span = at.span
         nodes: list[Node]
         with cx.builder.collect() as nodes:
             update_array(cx, view, made_by(view.element.kind), value, _located(at))  # type: ignore[union-attr]
         self._body.emit(*nodes)
 
-    def _context(self, function: SourceFunction) -> Context:
-        return self.contexts.of(function, self._body.recursive)
+    def context(self, function: SourceFunction | None = None) -> Context:
+        return self.contexts.of(function or self._function, self._body.recursive)
 
     def _is_costly(self, x: Lazy) -> bool:
-        sample = any_element(self._context(self._function), x)
+        sample = any_element(self.context(), x)
         return isinstance(sample, Scalar) and any(e.op not in _CHEAP for e in walk(sample.e))
 
     def _in_memory(self, x: Operand, at: Place) -> Operand:
@@ -627,7 +646,7 @@ class ArrayLowering:
 
     def _array(self, value: Lazy, name: str, at: Place) -> ArrayView:
         """An array with the values of an expression: new_array; array += value."""
-        cx = self._context(self._function)
+        cx = self.context()
         node = _located(at)
         cx.builder.span = at.span
         kind = cx.number(any_element(cx, value), node).kind

@@ -32,6 +32,9 @@ from retrograd.compiler.frontends.functional.types import (
     Value,
     combined,
     named,
+    names_of,
+    record,
+    record_form,
 )
 from retrograd.compiler.ir.expressions import const
 from retrograd.compiler.ir.statements import Kind
@@ -143,6 +146,8 @@ class Cursor:
         match types[0]:
             case List() | Tuple(_, ""):
                 return types[0]
+            case Tuple(_, form) if form.startswith("dict["):
+                return DictView("keys").type(inference, types, at)
             case Array():
                 return Tuple((types[0], INT), CURSOR)
         hint = "Loops go over `range(…)`, lists, tuples, arrays, `enumerate(…)` and `zip(…)`."
@@ -150,9 +155,99 @@ class Cursor:
 
     def value(self, lowering: Any, values: Sequence[Value], at: core.Place) -> Value:
         [given] = values
+        if isinstance(given.type, Tuple) and given.type.form:
+            return DictView("keys").value(lowering, values, at)
         if not isinstance(given.type, Array):
             return given
         return combined(Tuple((given.type, INT), CURSOR), [given, Value(INT, (const(0, Kind.INT),))])
+
+
+@dataclass(frozen=True)
+class DictView:
+    """`p.keys()`, `p.values()`, `p.items()` of a dict: a tuple. A key is known by its type, and takes no words."""
+
+    name: str
+
+    def type(self, inference: Any, types: tuple[Type, ...], at: core.Place) -> Type:
+        of = types[0]
+        if not isinstance(of, Tuple) or not of.form.startswith("dict["):
+            inference.fail("RG0703", f"`{self.name}` of {named(of)}, which is no dict", at, "A dict has known names.")
+        keys = [Known(name) for name in names_of(of)]
+        pairs = [Tuple((key, t)) for key, t in zip(keys, of.items, strict=True)]
+        return Tuple(tuple({"keys": keys, "values": of.items, "items": pairs}[self.name]))
+
+    def value(self, lowering: Any, values: Sequence[Value], at: core.Place) -> Value:
+        t = self.type(None, (values[0].type,), at)
+        return combined(t, [] if self.name == "keys" else [values[0]])
+
+
+class Entry:
+    """One item more in front of a dict, `{key: value, **rest}`, of which a later one with its key has the value."""
+
+    def type(self, inference: Any, types: tuple[Type, ...], at: core.Place) -> Type:
+        key, value, rest = types
+        if not isinstance(key, Known) or not isinstance(key.value, str) or not isinstance(rest, Tuple):
+            hint = "Keys are those of a dict: `{k: f(v) for k, v in p.items()}`, `{k: p[k] for k in p}`."
+            inference.fail("RG0703", f"the key of this dict is {named(key)}", at, hint)
+        return record("dict", list(({key.value: value} | dict(zip(names_of(rest), rest.items, strict=True))).items()))
+
+    def value(self, lowering: Any, values: Sequence[Value], at: core.Place) -> Value:
+        key, value, rest = values
+        t = self.type(lowering.inference, (key.type, value.type, rest.type), at)
+        assert isinstance(key.type, Known)
+        assert isinstance(rest.type, Tuple)
+        parts = dict(zip(names_of(rest.type), rest.split(rest.type.items), strict=True))
+        return combined(t, list(({str(key.type.value): value} | parts).values()))
+
+
+@dataclass(frozen=True)
+class Text:
+    """A text that is written: the name of a dict's item."""
+
+    text: str
+
+    def type(self, inference: Any, types: tuple[Type, ...], at: core.Place) -> Type:
+        return Known(self.text)
+
+    def value(self, lowering: Any, values: Sequence[Value], at: core.Place) -> Value:
+        return Value(Known(self.text))
+
+
+@dataclass(frozen=True)
+class SameText:
+    """Whether two names are the same, or not; it is known by their types."""
+
+    same: bool
+
+    def type(self, inference: Any, types: tuple[Type, ...], at: core.Place) -> Type:
+        for t in types:
+            if not isinstance(t, Known):
+                inference.fail(
+                    "RG0703", f"a text is compared with {named(t)}", at, "Texts are names of a dict's items."
+                )
+        return Known((types[0] == types[1]) is self.same)
+
+    def value(self, lowering: Any, values: Sequence[Value], at: core.Place) -> Value:
+        return Value(self.type(None, tuple(v.type for v in values), at))
+
+
+class SameLengths:
+    """The first of several sequences, which must have as many items as the others: `zip(…, strict=True)`."""
+
+    def type(self, inference: Any, types: tuple[Type, ...], at: core.Place) -> Type:
+        lengths = []
+        for t in types:
+            if not isinstance(t, Array | Tuple):
+                hint = "Leave `strict=` out: then the loop ends with the shorter one."
+                inference.fail("RG0703", f"`strict=` of {named(t)}, whose length is not known", at, hint)
+            lengths.append(t.shape[0] if isinstance(t, Array) else len(t.items))
+        if len(set(lengths)) > 1:
+            counts = " and ".join(map(str, lengths))
+            inference.fail("RG0712", f"`zip(…, strict=True)` of {counts} items", at, "Give each as many items.")
+        return types[0]
+
+    def value(self, lowering: Any, values: Sequence[Value], at: core.Place) -> Value:
+        return values[0]
 
 
 class IsVector:
@@ -232,6 +327,10 @@ class Source:
     advanced: Callable[[Step, Callable[[], core.Core]], core.Core]
 
 
+#: sequences that are no value
+_COUNTED = (range, enumerate, zip, reversed)
+
+
 def source(reader: Expressions, node: ast.expr, scope: Scope) -> Source:
     """What `for … in node` goes over. Raises CompileError."""
     at = reader.at(node)
@@ -258,6 +357,20 @@ def source(reader: Expressions, node: ast.expr, scope: Scope) -> Source:
             )
         case ast.Call(func=f, args=[_, *_] as args, keywords=[]) if reader.known(f, scope) is zip:
             return _zip([source(reader, inside, scope) for inside in args], at)
+        case ast.Call(func=f, args=[_, *_] as args, keywords=[ast.keyword("strict", ast.Constant(strict))]) if (
+            reader.known(f, scope) is zip
+        ):
+            parts = [source(reader, inside, scope) for inside in args]
+            if strict:
+                first = parts[0]
+                if any(isinstance(x, ast.Call) and reader.known(x.func, scope) in _COUNTED for x in args):
+                    hint = "Leave `strict=` out: then the loop ends with the shorter one."
+                    reader.fail("RG0729", "`strict=` beside `range`, `enumerate`, `zip` or `reversed`", node, hint)
+                whole = core.Primitive(SameLengths(), tuple(reader.expression(x, scope) for x in args), at)
+                parts[0] = Source(
+                    first.held, [(first.states[0][0], core.Primitive(Cursor(), (whole,), at))], first.advanced
+                )
+            return _zip(parts, at)
     whole, rest, head = (core.Binding(name, at) for name in ("items", "rest", "item"))
 
     def advanced(then: Step, done: Callable[[], core.Core]) -> core.Core:
@@ -388,8 +501,8 @@ def recursion(
     return made
 
 
-def comprehended(reader: Expressions, node: ast.ListComp | ast.GeneratorExp, scope: Scope) -> core.Core:
-    """The list of a comprehension; the sum of a generator expression."""
+def comprehended(reader: Expressions, node: ast.ListComp | ast.DictComp | ast.GeneratorExp, scope: Scope) -> core.Core:
+    """The list or the dict of a comprehension; the sum of a generator expression."""
     at = reader.at(node)
     adds = isinstance(node, ast.GeneratorExp)
 
@@ -405,6 +518,9 @@ def comprehended(reader: Expressions, node: ast.ListComp | ast.GeneratorExp, sco
             def kept(scope: Scope) -> core.Core:
                 if k + 1 < len(node.generators):
                     return level(k + 1, scope, now, again)
+                if isinstance(node, ast.DictComp):
+                    parts = reader.expression(node.key, scope), reader.expression(node.value, scope), again()
+                    return core.Primitive(Entry(), parts, reader.at(node.key))
                 value = reader.expression(node.elt, scope)
                 return again(core.Operation("+", (*now, value), at)) if adds else core.Build(None, (value, again()), at)
 
@@ -422,7 +538,10 @@ def comprehended(reader: Expressions, node: ast.ListComp | ast.GeneratorExp, sco
         return recursion(source(reader, g.iter, scope), carried, body, lambda: end(*now), at, "sum" if adds else "list")
 
     start: tuple[core.Core, ...] = (core.Number(0, at),) if adds else ()
-    return level(0, scope, start, (lambda x: x) if adds else lambda: core.Build(None, (), at))
+    empty: core.Core = core.Build(None, (), at)
+    if isinstance(node, ast.DictComp):
+        empty = core.Record((), at, record_form("dict", ()))
+    return level(0, scope, start, (lambda x: x) if adds else lambda: empty)
 
 
 def plain_sum(node: ast.GeneratorExp, reader: Expressions, scope: Scope) -> bool:

@@ -17,12 +17,16 @@ import numpy as np
 from retrograd.compiler.frontends.functional import core
 from retrograd.compiler.frontends.functional.arrays import Captured, Constructed, Joined, Replaced, Syntax
 from retrograd.compiler.frontends.functional.control_flow import (
+    DictView,
     IsVector,
+    SameText,
     Scope,
+    Text,
     comprehended,
     plain_sum,
 )
 from retrograd.compiler.frontends.functional.core import computed, on_numbers
+from retrograd.compiler.frontends.functional.numpy_functions import METHODS, AreBools, Picked, of_numpy
 from retrograd.compiler.frontends.functional.types import (
     AT_ONE_POINT,
     NO_DEFAULT,
@@ -37,7 +41,7 @@ from retrograd.compiler.frontends.python.calls import REDUCTIONS
 from retrograd.compiler.frontends.python.captures import Captures
 from retrograd.compiler.frontends.python.expressions import Held, held
 from retrograd.compiler.frontends.python.source import Errors, SourceFunction, shortened
-from retrograd.compiler.language.foreign import ALTERNATIVES, NAMES_OF_WRITTEN, OF_ARRAYS, WRITTEN, of_math
+from retrograd.compiler.language.foreign import ALTERNATIVES, NAMES_OF_WRITTEN, OF_ARRAYS, OF_BOOLS, WRITTEN, of_math
 from retrograd.compiler.language.intrinsics import EXPRESSION, FOREIGN, Intrinsic, arity_of, library_function
 from retrograd.compiler.language.types import scalar_of
 from retrograd.compiler.language.values import Constant
@@ -57,7 +61,6 @@ _VALUES = "Expressions are numbers, names, operations, calls, lambdas, tuples, l
 _INSTEAD: dict[type[ast.AST], str] = {
     ast.GeneratorExp: "Write a list, `[… for x in xs]`, or a sum, `sum(… for x in xs)`.",
     ast.SetComp: "Write a list, `[… for x in xs]`.",
-    ast.DictComp: "Write a list of pairs, `[(k, v) for k, v in …]`.",
     ast.Dict: 'A dict has names as its keys, `{"w": w}`.',
     ast.NamedExpr: "Write `x = …` in front.",
 }
@@ -146,7 +149,7 @@ class ExpressionReader:
             case ast.BinOp(left=x, op=op, right=y) if type(op) in BINARY:
                 return self.operation(BINARY[type(op)], (self.expression(x, scope), self.expression(y, scope)), node)
             case ast.BinOp(left=x, op=ast.MatMult(), right=y):
-                return self._syntax(node, (x, y), scope)
+                return self.syntax(node, (x, y), scope)
             case ast.UnaryOp(op=ast.Not(), operand=x):
                 return self.operation("not", (self.test(x, scope),), node)
             case ast.UnaryOp(op=op, operand=x):
@@ -173,8 +176,10 @@ class ExpressionReader:
                 return core.Record(tuple(self._items(items, scope)), self.at(node))
             case ast.List(elts=items):
                 return self._list(items, scope, node)
-            case ast.ListComp():
+            case ast.ListComp() | ast.DictComp():
                 return comprehended(self, node, scope)
+            case ast.Constant(value=str(text)):
+                return core.Primitive(Text(text), (), self.at(node))
             case ast.Subscript(value=value, slice=index):
                 return self._subscript(value, index, scope, node)
             case ast.Call():
@@ -331,7 +336,7 @@ class ExpressionReader:
             return known.operation
         return self._conversions.get(_identity(found))
 
-    def _written(self, found: Any, node: ast.expr) -> core.Lambda | None:
+    def _written(self, found: Any, node: ast.expr, args: Sequence[ast.expr] = ()) -> core.Lambda | None:
         """The function that has the values of a function of Python or NumPy: see `WRITTEN`."""
         try:
             text = WRITTEN.get(found) or OF_ARRAYS.get(found)
@@ -339,26 +344,33 @@ class ExpressionReader:
             return None
         if text is None:
             return None
-        template = ast.parse(text, mode="eval").body
-        if any(
-            getattr(n, "attr", None) in ("conj", "ravel") or getattr(n, "value", None) is ...
-            for n in ast.walk(template)
-        ):
-            return None  # by what arrays do not have in functional functions
-        names = sorted({n.id for n in ast.walk(template) if isinstance(n, ast.Name)} & {"x", "y", "z"})
+        names = sorted({n.id for n in ast.walk(ast.parse(text)) if isinstance(n, ast.Name)} & {"x", "y", "z"})
+        params = tuple(core.Binding(name, self.at(node)) for name in names)
+        scope = {b.name: b for b in params}
 
         class Resolved(ast.NodeTransformer):
             def visit_Name(self, name: ast.Name) -> ast.AST:
-                if name.id in names:
-                    return name
-                return held(Constant(NAMES_OF_WRITTEN[name.id]), node)
+                return name if name.id in names else held(Constant(NAMES_OF_WRITTEN[name.id]), node)
 
-        body = Resolved().visit(template)
-        for part in ast.walk(body):
-            ast.copy_location(part, node)
-        params = tuple(core.Binding(name, self.at(node)) for name in names)
-        scope = {b.name: b for b in params}
-        return core.Lambda(shortened(node), params, self.expression(body, scope), self.at(node))
+        def filled(text: str) -> core.Core:
+            body = Resolved().visit(ast.parse(text, mode="eval").body)
+            for part in ast.walk(body):
+                ast.copy_location(part, node)
+            return self.expression(body, scope)
+
+        place, made = self.at(node), filled(text)
+        if found in OF_BOOLS:
+            of_bools: core.Core
+            if (other := OF_BOOLS[found]) is None:
+                message = f"`{shortened(node)}` of bools has no value in NumPy"
+                shown = dict(zip("xyz", map(shortened, args), strict=False))
+                hint = f"Write `{ALTERNATIVES[found.__name__].format(**{'x': 'x', 'y': 'y'} | shown)}`, in which a bool is 0 or 1."
+                of_bools = core.Refusal("RG0703", message, hint, place)
+            else:
+                of_bools = filled(other)
+            are = core.Primitive(AreBools(), tuple(core.Ref(b, place) for b in params), place)
+            made = core.Conditional(are, of_bools, made, place)
+        return core.Lambda(shortened(node), params, made, place)
 
     def _field(self, value: ast.expr, name: str, scope: Scope, at: ast.AST) -> core.Core:
         around = None if self._is_local(value, scope) else self.found(value)
@@ -371,6 +383,9 @@ class ExpressionReader:
         for op in ops:
             if type(op) not in _COMPARE:
                 self.fail("RG0729", "`in` and `is` are not in the functional language", at)
+        if len(ops) == 1 and isinstance(ops[0], ast.Eq | ast.NotEq) and any(map(_is_text, values)):
+            rules = SameText(isinstance(ops[0], ast.Eq))
+            return core.Primitive(rules, tuple(self.expression(v, scope) for v in values), self.at(at))
         if len(ops) == 1:
             return self.operation(_COMPARE[type(ops[0])], tuple(self.expression(v, scope) for v in values), at)
         # Each operand is evaluated once, and only as long as the comparisons before it hold.
@@ -384,24 +399,25 @@ class ExpressionReader:
         made = core.Conditional(first, others, core.Number(False, self.at(at)), self.at(at))
         return core.Let(middle, self.expression(values[1], scope), made, self.at(at))
 
-    def _syntax(
+    def syntax(
         self,
         node: ast.expr,
         parts: Sequence[ast.expr],
         scope: Scope,
         is_view: bool = False,
-        form: type[Syntax] = Syntax,
+        form: Callable[..., core.Rules] = Syntax,
+        given: Mapping[int, Constant] | None = None,
     ) -> core.Core:
         """An expression of arrays.
 
         Constants among its parts are known now; a name is one operand wherever it stands.
         """
-        places: dict[int, int | Constant] = {}
+        places: dict[int, int | Constant] = dict(given or {})
         operands: list[core.Core] = []
         named: dict[core.Binding, int] = {}
         for part in parts:
             read = self.expression(part, scope)
-            known = self._known(read)
+            known = self.known_value(read)
             if known is None and isinstance(read, core.Ref):
                 places[id(part)] = named.setdefault(read.binding, len(operands))
             else:
@@ -413,7 +429,7 @@ class ExpressionReader:
     def _constructed(self, node: ast.Call, scope: Scope) -> core.Core:
         """An array that NumPy makes of constants, among them the lengths of arrays."""
         inside = [x for a in (*node.args, *(k.value for k in node.keywords)) for x in ast.walk(a)]
-        return self._syntax(
+        return self.syntax(
             node, [x for x in inside if isinstance(x, ast.Name) and x.id in scope], scope, form=Constructed
         )
 
@@ -433,18 +449,18 @@ class ExpressionReader:
 
         plain = isinstance(of, ast.List | ast.Tuple) and not any(isinstance(x, ast.Starred) for x in ast.walk(of))
         names = [x for x in ast.walk(of) if isinstance(x, ast.Name)]
-        computed = any(x.id in scope and self._known(self.expression(x, scope)) is None for x in names)
+        computed = any(x.id in scope and self.known_value(self.expression(x, scope)) is None for x in names)
         if found is np.array and (not plain or not computed):
             return None
         return joined(of.elts, node) if plain else joined([of], node)  # type: ignore[attr-defined]
 
-    def _known(self, e: core.Core) -> Constant | None:
+    def known_value(self, e: core.Core) -> Constant | None:
         """The number, or the tuple of numbers, that an expression is."""
         e = self.constant(e)
         if isinstance(e, core.Number):
             return Constant(e.value)
         if isinstance(e, core.Record):
-            items = [self._known(i) for i in e.items]
+            items = [self.known_value(i) for i in e.items]
             return Constant(tuple(i.value for i in items if i is not None)) if None not in items else None
         return None
 
@@ -452,18 +468,40 @@ class ExpressionReader:
         """`rg.sum(x)`, `rg.max(x, axis=0)`, `x.sum()`, `x.dot(y)`; None for other calls."""
         of = node.func
         if isinstance(of, ast.Attribute) and of.attr in (*REDUCTIONS, "dot") and self._is_computed(of.value, scope):
-            return self._syntax(node, (of.value, *node.args, *(k.value for k in node.keywords)), scope)
+            return self.syntax(node, (of.value, *node.args, *(k.value for k in node.keywords)), scope)
         if (found is min or found is max) and len(node.args) == 1 and not node.keywords:
-            return self._syntax(node, node.args, scope)
+            items = node.args[0].elts if isinstance(node.args[0], ast.List | ast.Tuple) else []
+            if len(items) > 1 and not any(isinstance(x, ast.Starred) for x in items):
+                return self._operation(found.__name__, tuple(self._items(items, scope)), node)
+            return self.syntax(node, node.args, scope)
         try:
             known = FOREIGN.get(found, found)
         except TypeError:
             return None
         if not isinstance(known, Intrinsic) or known.__name__ not in REDUCTIONS:
             return None
-        if known.__name__ in ("min", "max") and len(node.args) > 1 and not node.keywords:
+        if known.__name__ in ("min", "max") and len(node.args) > 1 and found in (min, max):
             return None
-        return self._syntax(node, (*node.args, *(k.value for k in node.keywords)), scope)
+        if len(node.args) == 2 and getattr(found, "__module__", None) == "numpy":
+            # `np.sum(x, 1)` is `np.sum(x, axis=1)`.
+            axis = ast.copy_location(ast.keyword("axis", node.args[1]), node.args[1])
+            node = ast.copy_location(ast.Call(node.func, node.args[:1], [axis, *node.keywords]), node)
+        if node.args and isinstance(node.args[0], ast.List) and found is not sum:
+            whole = ast.copy_location(ast.Call(held(Constant(np.array), node.func), [node.args[0]], []), node.args[0])
+            whole.of = node.args[0]  # type: ignore[attr-defined]
+            node = ast.copy_location(ast.Call(node.func, [whole], node.keywords), node)
+        return self.syntax(node, (*node.args, *(k.value for k in node.keywords)), scope)
+
+    def _method(self, func: ast.Attribute, node: ast.Call, scope: Scope) -> core.Core:
+        """`x.reshape(2, 3)` is `np.reshape(x, (2, 3))`."""
+        args = list(node.args)
+        if func.attr in ("reshape", "transpose") and len(args) > 1:
+            args = [ast.copy_location(ast.Tuple(args, ast.Load()), node)]
+        function = held(Constant(METHODS[func.attr]), func)
+        function.of = func
+        call = ast.copy_location(ast.Call(function, [func.value, *args], node.keywords), node)
+        call.of = node  # type: ignore[attr-defined]
+        return self._call(call, scope)
 
     def _is_computed(self, node: ast.expr, scope: Scope) -> bool:
         """Whether an expression is no module, class or function from around the function."""
@@ -480,15 +518,28 @@ class ExpressionReader:
             keys += [
                 e for i in indices if isinstance(i, ast.Slice) for e in (i.lower, i.upper, i.step) if e is not None
             ]
-            return self._syntax(at, (value, *(t for k in keys for t in _terms(k))), scope, is_view=True)
+            ints = {id(k): Constant(made) for k in keys if (made := self._constant_index(k, scope)) is not None}
+            parts = (value, *(t for k in keys if id(k) not in ints for t in _terms(k)))
+            return self.syntax(at, parts, scope, is_view=True, form=Picked, given=ints)
         named = None if isinstance(value, ast.Name) and value.id in scope else scalar_of(self.found(value))
         if named is not None:
             self.fail(
                 "RG0703", f"`{shortened(at)}`: functional functions compute at the format's point", at, AT_ONE_POINT
             )
-        return core.Element(
-            self.expression(value, scope), tuple(self.expression(i, scope) for i in indices), self.at(at)
-        )
+        read: list[core.Core] = []
+        for i in indices:
+            ints = self._constant_index(i, scope)
+            whole = None if ints is None else core.Primitive(Captured(self.function, ints, i), (), self.at(i))
+            read.append(self.expression(i, scope) if whole is None else whole)
+        return core.Element(self.expression(value, scope), tuple(read), self.at(at))
+
+    def _constant_index(self, node: ast.expr, scope: Scope) -> np.ndarray[Any, Any] | None:
+        """The array that an index is: `[0, 2]`, or one from around the function; None for other indices."""
+        found = self.known(node, scope) if isinstance(node, ast.Name | ast.Attribute) else None
+        if isinstance(node, ast.List):
+            items = [self.known_value(self.expression(x, scope)) for x in node.elts]
+            found = [x.value for x in items if x is not None] if None not in items else None
+        return np.array(found) if isinstance(found, list | np.ndarray) and np.ndim(found) and np.size(found) else None
 
     def _call(self, node: ast.Call, scope: Scope) -> core.Core:
         found = None if isinstance(node.func, ast.Name) and node.func.id in scope else self.found(node.func)
@@ -497,6 +548,15 @@ class ExpressionReader:
         reduction = self._reduction(found, node, scope)
         if reduction is not None:
             return reduction
+        if (
+            isinstance(node.func, ast.Attribute)
+            and node.func.attr in METHODS
+            and self._is_computed(node.func.value, scope)
+        ):
+            return self._method(node.func, node, scope)
+        of = node.func
+        if isinstance(of, ast.Attribute) and of.attr in ("keys", "values", "items") and not node.args:
+            return core.Primitive(DictView(of.attr), (self.expression(of.value, scope),), self.at(node))
         # By identity: a value that is called may be an array, or have no hash.
         by_shape = next((make for like, make in _LIKE if found is like), None)
         if by_shape is not None and len(node.args) == 1:
@@ -508,6 +568,8 @@ class ExpressionReader:
             joined := self._joined(found, node, scope)
         ):
             return joined
+        if (made := of_numpy(self, found, node, scope)) is not None:
+            return made
         if any(found is make for make in CONSTRUCTORS):
             return self._constructed(node, scope)
         if isinstance(found, type) and (fields := record_fields(found)) is not None:
@@ -541,7 +603,7 @@ class ExpressionReader:
             name = self._function_name(found)
             if name is not None:
                 return self._operation(name, args, node)
-            written = self._written(found, node.func)
+            written = self._written(found, node.func, node.args)
             if written is not None and len(args) == len(written.params):
                 return core.Apply(written, args, self.at(node))
             alternative = ALTERNATIVES.get(getattr(found, "__name__", ""))
@@ -616,6 +678,8 @@ class ExpressionReader:
             )
         except KeyError:
             return None
+        if value is None and isinstance(node, ast.Attribute) and isinstance(of := self.found(node.value), np.ufunc):
+            return getattr(of, node.attr, None)
         return library_function(of_math(value)) or value
 
     def _operation(self, name: str, args: tuple[core.Core, ...], at: ast.AST) -> core.Core:
@@ -633,7 +697,7 @@ class ExpressionReader:
         """sum(e for i in range(a, b) for j in …), a sum over other sequences, or over the items of one."""
         if not isinstance(node, ast.GeneratorExp):
             place = self.at(node)
-            array = self._syntax(call, (node,), scope)
+            array = self.syntax(call, (node,), scope)
             known = core.Primitive(IsVector(), (self.expression(node, scope),), place)
             item = ast.copy_location(ast.Name(" item", ast.Store()), node)
             over = ast.comprehension(item, node, [], 0)
@@ -723,10 +787,14 @@ def _is_key(node: ast.expr | None) -> bool:
     return isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.isidentifier()
 
 
+def _is_text(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
+
+
 def _is_new_axis(node: ast.expr) -> bool:
-    """Whether an index makes an axis of length 1: None, or `np.newaxis`."""
+    """Whether an index is no number: None or `np.newaxis`, which makes an axis of length 1, or `...`."""
     if isinstance(node, ast.Constant):
-        return node.value is None
+        return node.value is None or node.value is ...
     return isinstance(node, ast.Attribute) and node.attr == "newaxis"
 
 

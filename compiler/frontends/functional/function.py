@@ -129,7 +129,8 @@ class FunctionalSource(SourceFunction):
         def solved() -> Type:
             inference = Inference(Q32_32, lambda f: _defined(f, Captures()))
             self.classes = inference.classes
-            return inference.solve((inference.definition(self), (), tuple(t for t in types if t is not None)))
+            key = inference.definition(self), (), tuple(t for t in types if t is not None)
+            return self._opened(inference.solve(key))
 
         try:
             return with_deep_stack(solved)

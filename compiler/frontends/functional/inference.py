@@ -13,6 +13,7 @@ from retrograd.compiler.frontends.functional import core
 from retrograd.compiler.frontends.functional.arrays import ArrayTypes, Zeros, attribute, type_in_memory
 from retrograd.compiler.frontends.functional.control_flow import CURSOR, taken_apart
 from retrograd.compiler.frontends.functional.core import fail, operated, scalar_operation, with_literals
+from retrograd.compiler.frontends.functional.numpy_functions import index_of, indexed_type
 from retrograd.compiler.frontends.functional.types import (
     BOOL,
     FIXED,
@@ -798,16 +799,16 @@ class Inference:
         if isinstance(t, Array):
             return attribute(t, e.name, e.at)
         if isinstance(t, Tuple) and has_names(t):
-            return t.items[self.place_of(e, t)]
+            return t.items[self.place_of(e.name, t, e.at)]
         return self.type_of(self.selection(e, t), env)
 
-    def place_of(self, e: core.Field, t: Tuple) -> int:
+    def place_of(self, name: str, t: Tuple, at: core.Place) -> int:
         """The position of an item that has a name. Raises CompileError."""
         names = names_of(t)
-        if e.name not in names:
-            hint = nearest(e.name, names) or f"Its items are {', '.join(names)}."
-            self.fail("RG0702", f"{named(t)} has no item `{e.name}`", e.at, hint)
-        return names.index(e.name)
+        if name not in names:
+            hint = nearest(name, names) or f"Its items are {', '.join(names)}."
+            self.fail("RG0702", f"{named(t)} has no item `{name}`", at, hint)
+        return names.index(name)
 
     def selection(self, e: core.Field, t: Type) -> core.Match:
         """A field by the cases of the classes that its value may be of. Raises CompileError."""
@@ -832,6 +833,8 @@ class Inference:
         types = [self.type_of(i, env) for i in indices]
         if isinstance(t, Nothing) or any(isinstance(i, Nothing) for i in types):
             return NOTHING
+        if isinstance(t, Tuple) and has_names(t) and isinstance(types[0], Known) and len(types) == 1:
+            return t.items[self.place_of(str(types[0].value), t, at)]
         if isinstance(t, Tuple):
             number = indices[0].value if len(indices) == 1 and isinstance(indices[0], core.Number) else None
             if number is None and len(set(t.items)) == 1 and isinstance(t.items[0], Word) and len(indices) == 1:
@@ -841,11 +844,13 @@ class Inference:
             return t.items[number]
         if not isinstance(t, Array):
             self.fail("RG0703", f"{named(t)} has no elements", at, _PARTS.get(type(t)))
+        if any(isinstance(i, Array) for i in types):
+            return indexed_type(t, [index_of(e, i) for e, i in zip(indices, types, strict=True)], at)
         if len(indices) > len(t.shape) or any(i not in (INT, UINT) for i in types):
             count = len(t.shape)
-            hint = None
-            if any(isinstance(i, Array) for i in types):
-                hint = "Choose by a condition, `rg.select(c, x, 0.0)`, or go over the elements."
+            hint = (
+                "An index is an int, or an array of ints of which NumPy would take the elements, `x[np.array([0, 2])]`."
+            )
             self.fail(
                 "RG0703",
                 f"an element of {named(t)} has {count} int{'s' * (count != 1)} as ind{'ices' if count != 1 else 'ex'}",

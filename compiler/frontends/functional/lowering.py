@@ -9,6 +9,7 @@ from fractions import Fraction
 from retrograd.compiler.frontends.functional import core
 from retrograd.compiler.frontends.functional.arrays import ArrayLowering, Syntax, attribute_value, in_memory
 from retrograd.compiler.frontends.functional.core import guarded, on_numbers, operated, scalar_operation, with_literals
+from retrograd.compiler.frontends.functional.numpy_functions import Picked, index_of, indexed
 from retrograd.compiler.frontends.functional.procedures import (
     Body,
     Calls,
@@ -153,7 +154,14 @@ class Lowering:
                 t = self._type_of(e, env)
                 return self.body.new(t, lambda targets: self.into(e, env, targets, t))
             case core.Element(array, indices, at):
-                return self._element(self.value(array, env), [self.value(i, env) for i in indices], at)
+                whole, picks = self.value(array, env), [self.value(i, env) for i in indices]
+                if isinstance(whole.type, Array) and any(isinstance(i.type, Array) for i in picks):
+                    keys = [
+                        k if (k := index_of(e, i.type)) is not i.type else i
+                        for e, i in zip(indices, picks, strict=True)
+                    ]
+                    return indexed(self, whole, keys, at)
+                return self._element(whole, picks, at)
             case core.Length(array):
                 t = self.value(array, env).type
                 count = t.shape[0] if isinstance(t, Array) else len(t.items) if isinstance(t, Tuple) else 0
@@ -173,7 +181,7 @@ class Lowering:
             case core.Operation(op) if op != "unpack" and _folded(e) is None:
                 found = self._operation(e, self._operands(e, env))
             case core.Primitive(Syntax() as rules, args, at) if not (
-                rules.is_view and isinstance(self._type_of(args[0], env), Tuple)
+                rules.is_view and self._is_picked(rules, args, env, at)
             ):
                 operands = [self._operand(a, env) for a in args]
                 self.body.span = at.span
@@ -193,6 +201,11 @@ class Lowering:
                 return None
         self.body.span = e.at.span
         return found
+
+    def _is_picked(self, rules: Syntax, args: Sequence[core.Core], env: Env, at: core.Place) -> bool:
+        """Whether an index is of a tuple, or by arrays: the rules have its value."""
+        types = [self._type_of(a, env) for a in args]
+        return isinstance(types[0], Tuple) or (isinstance(rules, Picked) and rules.is_picked(types, at))
 
     def _operand(self, e: core.Core, env: Env) -> Word_:
         """The value of an expression as an operand: of an operation on arrays an expression, which lies nowhere."""
@@ -295,7 +308,7 @@ class Lowering:
         if isinstance(t, Array):
             return attribute_value(self.value(value, env), e.name)
         if isinstance(t, Tuple) and has_names(t):
-            return self.value(value, env).split(t.items)[self.inference.place_of(e, t)]
+            return self.value(value, env).split(t.items)[self.inference.place_of(e.name, t, e.at)]
         return self.value(self.inference.selection(e, t), env)
 
     def _item(self, value: Value, index: int, at: core.Place) -> Value:
@@ -305,6 +318,8 @@ class Lowering:
         return value.split(value.type.items)[index]
 
     def _element(self, array: Value, indices: Sequence[Value], at: core.Place) -> Value:
+        if isinstance(array.type, Tuple) and isinstance(name := indices[0].type, Known):
+            return array.split(array.type.items)[self.inference.place_of(str(name.value), array.type, at)]
         if isinstance(array.type, Tuple):
             return self._chosen(array, array.type.items, indices[0].words[0], at)
         assert isinstance(array.type, Array)

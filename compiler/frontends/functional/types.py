@@ -205,7 +205,8 @@ def has_named_items(t: Type) -> bool:
 
 def names_of(t: Tuple) -> list[str]:
     """The names of a record's items."""
-    return t.form.partition("[")[2][:-1].split(", ")
+    names = t.form.partition("[")[2][:-1]
+    return names.split(", ") if names else []
 
 
 class Mismatch(TypeError):
