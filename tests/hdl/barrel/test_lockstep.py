@@ -104,6 +104,18 @@ def test_random_sequences_of_eight_bits() -> None:
     assert len(traps) > 4
 
 
+@needs_verilator
+@pytest.mark.always
+def test_few_instructions_many_times(pytestconfig: Any) -> None:
+    """Verilated, in every tier: thousands of instructions, in all states."""
+    hardware = Verilated(
+        BarrelCore(lockstep.with_few(Q8, "barrel", THREADS)), Path(pytestconfig.cache.mkdir("verilated"))
+    )
+    executed, traps = sequences(hardware.run_batch, Q8, 6, states=30, programs=9, entries=lockstep.FEW)
+    assert executed.total() > 4_000
+    assert len(traps) > 6
+
+
 @pytest.mark.long
 @pytest.mark.parametrize(("w", "threads"), [(Q16, 8), (Q32, 8), (Q64, 8), (Q16, 9), (Q8, 12), (Q32, 16)], ids=str)
 def test_random_sequences(w: Format, threads: int) -> None:
