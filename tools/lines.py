@@ -33,19 +33,19 @@ class Room:
 ROOMS = (
     Room("isa", ("isa",), 8_360, 28),
     Room("assembler", ("assembler",), 3_300, 10),
-    Room("front ends", ("compiler/frontends",), 24_650, 49),
-    Room("compiler", ("compiler",), 17_750, 52),
+    Room("front ends", ("compiler/frontends",), 26_100, 51),
+    Room("compiler", ("compiler",), 17_850, 52),
     Room("engines", ("simulator/engines",), 15_100, 41),
-    Room("machine and energy", ("simulator",), 4_420, 13),
+    Room("machine and energy", ("simulator",), 4_440, 13),
     Room("hdl", ("hdl",), 18_250, 56),
     Room("face", ("src/retrograd",), 38_900, 98),
     Room("benchmarks", ("benchmarks",), 10_400, 32),
-    Room("tools", ("tools", ".ci"), 6_750, 24),
-    Room("tests", ("tests",), 126_200, 1_384),
+    Room("tools", ("tools", ".ci"), 6_800, 24),
+    Room("tests", ("tests",), 127_300, 1_390),
 )
 
 #: kind of outlier -> how many there are, to one in a hundred
-OUTLIERS = {"paths": 6, "long lines": 3610, "long files": 3}
+OUTLIERS = {"paths": 6, "long lines": 3660, "long files": 3}
 
 
 def tracked() -> list[str]:
