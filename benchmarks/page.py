@@ -579,7 +579,7 @@ All systems run in one process on one core, in turn, and times are those of the 
 This run: {head}
 
 ## Bars
-A bar is an aim, as a ratio beside a peer in the same run. The [reasons for missed bars](engines.md#why-some-bars-are-missed) are given with the engines.
+A bar is an aim, as a ratio beside a peer in the same run. The [reasons for missed bars](translated-code.md#why-some-bars-are-missed) are given with translated code.
 Two bars of earlier versions are replaced, since no design of this kind can reach them: a Hessian of the graph as fast as CasADi's, which is one symbolic expression with the common parts of all columns; and 45 ns for the gradient of a Bessel function, less than its products and quotients take in fixed point.
 
 An *operation of the irreversible program* is one arithmetic operation, function or comparison of the value in float64, counted by running its plain loops on numbers that count; loads, stores, addresses and counters of loops do not count. The *memory* of a system is the peak of a process that does the task once.
