@@ -325,6 +325,8 @@ class Joined:
     chained: bool
 
     def type(self, inference: Any, types: tuple[Type, ...], at: Place) -> Type:
+        if types == (List(NOTHING),):
+            return NOTHING
         if len(types) == 1 and isinstance(types[0], Tuple) and not types[0].form:
             types = types[0].items
         shapes = [t.shape if isinstance(t, Array) else () for t in types]

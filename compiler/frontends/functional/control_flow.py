@@ -171,7 +171,9 @@ class DictView:
     def type(self, inference: Any, types: tuple[Type, ...], at: core.Place) -> Type:
         of = types[0]
         if not isinstance(of, Tuple) or not of.form.startswith("dict["):
-            inference.fail("RG0703", f"`{self.name}` of {named(of)}, which is no dict", at, "A dict has known names.")
+            raise inference.fail(
+                "RG0703", f"`{self.name}` of {named(of)}, which is no dict", at, "A dict has known names."
+            )
         keys = [Known(name) for name in names_of(of)]
         pairs = [Tuple((key, t)) for key, t in zip(keys, of.items, strict=True)]
         return Tuple(tuple({"keys": keys, "values": of.items, "items": pairs}[self.name]))
@@ -188,8 +190,9 @@ class Entry:
         key, value, rest = types
         if not isinstance(key, Known) or not isinstance(key.value, str) or not isinstance(rest, Tuple):
             hint = "Keys are those of a dict: `{k: f(v) for k, v in p.items()}`, `{k: p[k] for k in p}`."
-            inference.fail("RG0703", f"the key of this dict is {named(key)}", at, hint)
-        return record("dict", list(({key.value: value} | dict(zip(names_of(rest), rest.items, strict=True))).items()))
+            raise inference.fail("RG0703", f"the key of this dict is {named(key)}", at, hint)
+        items: dict[str, Type] = {key.value: value}
+        return record("dict", list((items | dict(zip(names_of(rest), rest.items, strict=True))).items()))
 
     def value(self, lowering: Any, values: Sequence[Value], at: core.Place) -> Value:
         key, value, rest = values
@@ -239,7 +242,7 @@ class SameLengths:
         for t in types:
             if not isinstance(t, Array | Tuple):
                 hint = "Leave `strict=` out: then the loop ends with the shorter one."
-                inference.fail("RG0703", f"`strict=` of {named(t)}, whose length is not known", at, hint)
+                raise inference.fail("RG0703", f"`strict=` of {named(t)}, whose length is not known", at, hint)
             lengths.append(t.shape[0] if isinstance(t, Array) else len(t.items))
         if len(set(lengths)) > 1:
             counts = " and ".join(map(str, lengths))
@@ -360,17 +363,16 @@ def source(reader: Expressions, node: ast.expr, scope: Scope) -> Source:
         case ast.Call(func=f, args=[_, *_] as args, keywords=[ast.keyword("strict", ast.Constant(strict))]) if (
             reader.known(f, scope) is zip
         ):
-            parts = [source(reader, inside, scope) for inside in args]
+            zipped = [source(reader, inside, scope) for inside in args]
             if strict:
-                first = parts[0]
+                start = zipped[0]
                 if any(isinstance(x, ast.Call) and reader.known(x.func, scope) in _COUNTED for x in args):
                     hint = "Leave `strict=` out: then the loop ends with the shorter one."
                     reader.fail("RG0729", "`strict=` beside `range`, `enumerate`, `zip` or `reversed`", node, hint)
-                whole = core.Primitive(SameLengths(), tuple(reader.expression(x, scope) for x in args), at)
-                parts[0] = Source(
-                    first.held, [(first.states[0][0], core.Primitive(Cursor(), (whole,), at))], first.advanced
-                )
-            return _zip(parts, at)
+                same = core.Primitive(SameLengths(), tuple(reader.expression(x, scope) for x in args), at)
+                begin = core.Primitive(Cursor(), (same,), at)
+                zipped[0] = Source(start.held, [(start.states[0][0], begin)], start.advanced)
+            return _zip(zipped, at)
     whole, rest, head = (core.Binding(name, at) for name in ("items", "rest", "item"))
 
     def advanced(then: Step, done: Callable[[], core.Core]) -> core.Core:

@@ -26,7 +26,7 @@ from retrograd.compiler.frontends.functional.control_flow import (
     plain_sum,
 )
 from retrograd.compiler.frontends.functional.core import computed, on_numbers
-from retrograd.compiler.frontends.functional.numpy_functions import METHODS, AreBools, Picked, of_numpy
+from retrograd.compiler.frontends.functional.numpy_functions import METHODS, AreBools, Picked, of_numpy, table
 from retrograd.compiler.frontends.functional.types import (
     AT_ONE_POINT,
     NO_DEFAULT,
@@ -438,6 +438,13 @@ class ExpressionReader:
         if len(node.args) != 1 or node.keywords:
             return None
         of = node.args[0]
+        if isinstance(of, ast.ListComp) and found is not np.concatenate:
+            rows = table(self, shortened(node.func), of, scope)
+            return (
+                rows
+                if rows is not None
+                else core.Primitive(Joined(shortened(node.func), False), (self.expression(of, scope),), self.at(node))
+            )
 
         def part(e: ast.expr) -> core.Core:
             nested = found is np.array and isinstance(e, ast.List | ast.Tuple)
@@ -528,8 +535,8 @@ class ExpressionReader:
             )
         read: list[core.Core] = []
         for i in indices:
-            ints = self._constant_index(i, scope)
-            whole = None if ints is None else core.Primitive(Captured(self.function, ints, i), (), self.at(i))
+            known = self._constant_index(i, scope)
+            whole = None if known is None else core.Primitive(Captured(self.function, known, i), (), self.at(i))
             read.append(self.expression(i, scope) if whole is None else whole)
         return core.Element(self.expression(value, scope), tuple(read), self.at(at))
 
@@ -568,8 +575,8 @@ class ExpressionReader:
             joined := self._joined(found, node, scope)
         ):
             return joined
-        if (made := of_numpy(self, found, node, scope)) is not None:
-            return made
+        if (of_arrays := of_numpy(self, found, node, scope)) is not None:
+            return of_arrays
         if any(found is make for make in CONSTRUCTORS):
             return self._constructed(node, scope)
         if isinstance(found, type) and (fields := record_fields(found)) is not None:

@@ -20,14 +20,24 @@ from typing import Any, Protocol
 
 import numpy as np
 from retrograd.compiler.frontends.functional import core
-from retrograd.compiler.frontends.functional.arrays import Captured, Syntax, filled, known_sum, numbers_in, stand_in
-from retrograd.compiler.frontends.functional.control_flow import Expressions, Scope
+from retrograd.compiler.frontends.functional.arrays import (
+    Captured,
+    Joined,
+    Syntax,
+    filled,
+    known_sum,
+    numbers_in,
+    stand_in,
+)
+from retrograd.compiler.frontends.functional.control_flow import Expressions, Scope, comprehended
 from retrograd.compiler.frontends.functional.core import Place, fail, guarded, operated
 from retrograd.compiler.frontends.functional.types import (
     BOOL,
+    INT,
     Array,
     Known,
     List,
+    Nothing,
     Tuple,
     Type,
     Value,
@@ -249,7 +259,10 @@ def _moved(reader: Reader, found: Any, node: ast.Call, scope: Scope) -> core.Cor
     rest = [*node.args[1:], *(k.value for k in node.keywords)]
     names = [n for e in rest for n in ast.walk(e) if isinstance(n, ast.Name) and n.id in scope]
     return reader.syntax(  # type: ignore[no-any-return]
-        node, [*parts, *names], scope, form=lambda *given: Moved(*given, found, frozenset(map(id, parts)))
+        node,
+        [*parts, *names],
+        scope,
+        form=lambda *given: Moved(*given, found, frozenset(map(id, parts))),  # type: ignore[call-arg, arg-type]
     )
 
 
@@ -313,8 +326,11 @@ class Picked(Syntax):
         return found
 
     def type(self, inference: Any, types: tuple[Type, ...], at: Place) -> Type:
-        keys = self._keys(types, at) if isinstance(types[0], Array) else None
-        return super().type(inference, types, at) if keys is None else indexed_type(types[0], keys, at)
+        own = types[0]
+        keys = self._keys(types, at) if isinstance(own, Array) else None
+        if keys is None or not isinstance(own, Array):
+            return super().type(inference, types, at)
+        return indexed_type(own, keys, at)
 
     def value(self, lowering: Any, values: Sequence[Value], at: Place) -> Value:
         keys = self._keys(values, at) if isinstance(values[0].type, Array) else None
@@ -444,7 +460,7 @@ class _Plan:
 
     def __init__(self, numbers: np.ndarray[Any, Any], types: tuple[Any, ...], sources: tuple[tuple[int, int], ...]):
         self.numbers, self.types, self.sources = numbers, types, sources
-        kinds = [t.element.kind if isinstance(t, Array) else t.kind for t in types]
+        kinds = [k for t in types for k in numbers_in(t)]
         kind = Kind.FIXED if Kind.FIXED in kinds else Kind.INT if Kind.INT in kinds else Kind.BOOL
         self.view: tuple[int, tuple[int, ...]] | None = None
         shape = numbers.shape
@@ -459,7 +475,7 @@ class _Plan:
             if found is not None and all(s or n == 1 for s, n in zip(found[1], shape, strict=True)):
                 self.view = found
         strides = row_major(shape, 1) if self.view is None else self.view[1]
-        self.type: Type = Array(ScalarType(kind), shape, strides) if shape else Word(kind)
+        self.type: Array | Word = Array(ScalarType(kind), shape, strides) if shape else Word(kind)
 
     def value(self, lowering: Any, name: str, values: Sequence[Value], at: Place) -> Value:
         if self.view is not None:
@@ -511,7 +527,7 @@ class _Plan:
             pool, table = operands[0], self.words - self.words.min()
             pool = ArrayView(pool.element, (), (), pool.address.moved(int(self.words.min())))
         else:
-            kind = self.type.element if isinstance(self.type, Array) else ScalarType(self.type.kind)  # type: ignore[union-attr]
+            kind = self.type.element if isinstance(self.type, Array) else ScalarType(self.type.kind)
             count = 1 + sum(prod(t.shape) if isinstance(t, Array) else 1 for t in self.types)
             pool, begin = lowering.body.array(Array(kind, (count,), (1,)), name), 1
             for operand, t in zip(operands, self.types, strict=True):
@@ -577,21 +593,22 @@ def indexed_type(t: Array, keys: Sequence[Index], at: Place) -> Type:
 
 def indexed(lowering: Any, array: Value, keys: Sequence[Index], at: Place) -> Value:
     """x[keys], where some key is an array. An int of the run below 0 or beyond its axis traps."""
-    own = array.type
+    own: Type = array.type
     assert isinstance(own, Array)
     types = [key.type if isinstance(key, Value) else key for key in keys]
     plan, rest = _sliced(own, types, at)
     array = plan.value(lowering, "picked", [array], at)
     if not rest:
         return array
-    own, t = plan.type, indexed_type(own, types, at)
-    assert isinstance(own, Array)
+    t, own = indexed_type(own, types, at), plan.type
     assert isinstance(t, Array)
+    assert isinstance(own, Array)
     shape, (front, _) = _gathered_axes(own, rest, at)
     source: Any = lowering.arrays.operand(array)
     picks = [_operand_of(lowering, key, at) for key in keys]
 
     def one(index: tuple[E, ...]) -> Operand:
+        assert isinstance(own, Array)
         before, others = list(index[: len(front)]), index[len(front) :]
         inner, behind = others[: len(shape)], list(others[len(shape) :])
         address = source.address
@@ -649,6 +666,105 @@ def _gathered_axes(
     except ValueError:
         fail("RG0712", f"the shapes {' and '.join(map(str, shapes))} do not broadcast", at)
     return shape, (range(picked[0]), range(picked[-1] + 1, len(t.shape)))
+
+
+def table(reader: Reader, name: str, node: ast.ListComp, scope: Scope) -> core.Core | None:
+    """`np.stack([f(x) for x in X])` and `np.array([… for i in range(3)])`: rows by the loop `Table`, where X is an array.
+
+    None for other comprehensions: with a test, over several sequences, or over a range of a length of the run.
+    """
+    at = reader.at(node)
+    g = node.generators[0]
+    if len(node.generators) > 1 or g.ifs or g.is_async:
+        return None
+    held: list[tuple[core.Binding, core.Core]] = []
+    lengths: list[core.Core] = []
+    index = core.Binding("k", at)
+    own = core.Ref(index, at)
+
+    def item(e: ast.expr) -> core.Core | None:
+        """The item of a sequence with this index."""
+        called = reader.known(e.func, scope) if isinstance(e, ast.Call) and not e.keywords else None
+        args = e.args if isinstance(e, ast.Call) else []
+        if called is range and len(args) == 1:
+            count = reader.constant(reader.expression(args[0], scope))
+            if not isinstance(count, core.Number | core.Length):
+                return None
+            lengths.append(count)
+            return own
+        if called is enumerate or called is zip:
+            found = [item(a) for a in args]
+            parts = [x for x in found if x is not None]
+            if len(parts) < len(found) or (called is enumerate and len(args) != 1):
+                return None
+            return core.Record((own, *parts) if called is enumerate else tuple(parts), at)
+        if called in (range, reversed):
+            return None
+        held.append((core.Binding("rows", at), reader.expression(e, scope)))
+        rows = core.Ref(held[-1][0], at)
+        lengths.append(core.Length(rows, at))
+        return core.Element(rows, (own,), at)
+
+    value = item(g.iter)
+    if value is None:
+        return None
+    row = reader.bound(g.target, value, lambda inner: reader.expression(node.elt, inner), scope, node)
+    counts = tuple(x.value if isinstance(x, core.Number) else None for x in lengths)
+    f = core.Lambda("row", (index,), row, at)
+    sequences = tuple(core.Ref(b, at) for b, _ in held)
+    known = [x.array if isinstance(x, core.Length) else x for x in lengths if not isinstance(x, core.Number)]
+    made: core.Core = core.Primitive(Table(name, counts), (f, *known), at)
+    items = core.Primitive(Joined(name, False), (comprehended(reader, node, scope),), at)
+    made = core.Conditional(core.Primitive(AreArrays(), sequences, at), made, items, at) if sequences else made
+    for binding, e in reversed(held):
+        made = core.Let(binding, e, made, at)
+    return made
+
+
+class AreArrays:
+    """Whether all arguments are arrays, which is known by their types."""
+
+    def type(self, inference: Any, types: tuple[Type, ...], at: Place) -> Type:
+        return Known(all(isinstance(t, Array) for t in types))
+
+    def value(self, lowering: Any, values: Sequence[Value], at: Place) -> Value:
+        return Value(self.type(None, tuple(v.type for v in values), at))
+
+
+@dataclass(eq=False, frozen=True)
+class Table:
+    """f(0), f(1) … as the rows of an array: as many as `counts` and the lengths of the other arguments all allow."""
+
+    name: str
+    counts: tuple[Any, ...]
+
+    def _count(self, types: Sequence[Type]) -> int:
+        lengths = [t.shape[0] if isinstance(t, Array) else len(t.items) for t in types if isinstance(t, Array | Tuple)]
+        return min([*lengths, *(n for n in self.counts if n is not None)])
+
+    def type(self, inference: Any, types: tuple[Type, ...], at: Place) -> Type:
+        row = inference.apply(types[0], (INT,), at)
+        if isinstance(row, Nothing):
+            return row
+        kinds, count = numbers_in(row), self._count(types[1:])
+        if not kinds or kinds == (Kind.UINT,) or count < 1:
+            what = f"with rows {named(row)}" if count > 0 else "without rows"
+            fail("RG0703", f"`{self.name}` {what}", at, "Rows are numbers, or arrays of these.")
+        shape = (count, *(row.shape if isinstance(row, Array) else ()))
+        return Array(ScalarType(kinds[0]), shape, row_major(shape, 1))
+
+    def value(self, lowering: Any, values: Sequence[Value], at: Place) -> Value:
+        t = self.type(lowering.inference, tuple(v.type for v in values), at)
+        assert isinstance(t, Array)
+        whole = lowering.body.array(t, "rows")
+        k = Var("k", Kind.INT, at.span)
+        with lowering.body.nested() as inner:
+            row = lowering.calls.apply(values[0], [Value(INT, (read(k),))], at)
+            place = whole.without(0, whole.at(read(k)))
+            place = place if place.shape else ArrayView(t.element, (1,), (1,), place.address)
+            lowering.arrays.add(place, lowering.arrays.operand(row), at)
+        lowering.body.emit(For(k, Const(0), Const(t.shape[0]), 1, tuple(inner), False, True, at.span))
+        return Value(t, (), (whole.address,))
 
 
 @dataclass(eq=False, frozen=True)

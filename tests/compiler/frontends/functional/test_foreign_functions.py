@@ -240,16 +240,10 @@ def test_parts_that_do_not_fit_are_refused() -> None:
     def chained(x):
         return np.concatenate([x, x[0]])
 
-    @rg.functional
-    def listed(x):
-        return np.stack([2 * r for r in x])
-
     with pytest.raises(CompileError, match=r"RG0712.*np\.array.*\(3,\), \(2,\)"):
         ragged(np.ones(3))
     with pytest.raises(CompileError, match=r"RG0703.*np\.concatenate[\s\S]*Items are numbers, or arrays"):
         chained(np.ones(3))
-    with pytest.raises(CompileError, match=r"RG0703.*np\.stack[\s\S]*A list has no length that is known"):
-        listed(np.ones(3))
 
 
 def test_a_slice_of_a_tuple_and_a_default() -> None:
