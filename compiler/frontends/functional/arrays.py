@@ -639,6 +639,10 @@ class ArrayLowering:
     def context(self, function: SourceFunction | None = None) -> Context:
         return self.contexts.of(function or self._function, self._body.recursive)
 
+    def located(self, at: Place, node: ast.expr) -> Any:
+        """A piece of syntax that stands at a place of core."""
+        return _located(at, node)
+
     def _is_costly(self, x: Lazy) -> bool:
         sample = any_element(self.context(), x)
         return isinstance(sample, Scalar) and any(e.op not in _CHEAP for e in walk(sample.e))

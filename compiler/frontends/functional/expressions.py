@@ -26,6 +26,7 @@ from retrograd.compiler.frontends.functional.control_flow import (
     plain_sum,
 )
 from retrograd.compiler.frontends.functional.core import computed, on_numbers
+from retrograd.compiler.frontends.functional.linear_algebra import of_matrices
 from retrograd.compiler.frontends.functional.numpy_functions import METHODS, AreBools, Picked, of_numpy, table
 from retrograd.compiler.frontends.functional.types import (
     AT_ONE_POINT,
@@ -575,7 +576,8 @@ class ExpressionReader:
             joined := self._joined(found, node, scope)
         ):
             return joined
-        if (of_arrays := of_numpy(self, found, node, scope)) is not None:
+        of_arrays = of_numpy(self, found, node, scope) or of_matrices(self, found, node, scope)
+        if of_arrays is not None:
             return of_arrays
         if any(found is make for make in CONSTRUCTORS):
             return self._constructed(node, scope)

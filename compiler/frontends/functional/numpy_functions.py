@@ -262,7 +262,7 @@ def _moved(reader: Reader, found: Any, node: ast.Call, scope: Scope) -> core.Cor
         node,
         [*parts, *names],
         scope,
-        form=lambda *given: Moved(*given, found, frozenset(map(id, parts))),  # type: ignore[call-arg, arg-type]
+        form=lambda *given: Moved(*given, found, frozenset(map(id, parts))),  # type: ignore[call-arg]
     )
 
 
@@ -740,7 +740,7 @@ class Table:
 
     def _count(self, types: Sequence[Type]) -> int:
         lengths = [t.shape[0] if isinstance(t, Array) else len(t.items) for t in types if isinstance(t, Array | Tuple)]
-        return min([*lengths, *(n for n in self.counts if n is not None)])
+        return int(min([*lengths, *(n for n in self.counts if n is not None)]))
 
     def type(self, inference: Any, types: tuple[Type, ...], at: Place) -> Type:
         row = inference.apply(types[0], (INT,), at)

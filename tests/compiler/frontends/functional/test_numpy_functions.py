@@ -110,6 +110,8 @@ TEXTS = [
     "np.outer(v, v)", "np.vdot(M, M)", "np.diff(v)", "np.diff(M)", "np.logaddexp(v, t)", "np.logaddexp(v, v)", "np.logaddexp(t, 0)",
     "np.where(v > 0, v, t * v)", "np.where(c, v, 0.0)", "np.clip(v, -0.5, 1.0)", "v.clip(-0.5, t)", "np.linspace(0, 1, 3) * v", "np.arange(3) * v",
     "np.logical_and(c, v > 0)", "np.logical_not(c)", "np.add(c, c)", "np.multiply(c, v > 0)", "np.dot(c, c)",
+    "np.linalg.solve(M.T @ M + t * np.eye(2), M[0])", "np.linalg.solve(np.diag(n + 1), t * M)", "np.linalg.inv(M.T @ M + t * np.eye(2))",
+    "np.linalg.det(M @ M.T + t * np.eye(3))", "np.log(np.diag(np.linalg.cholesky(M.T @ M + t * np.eye(2))))", "np.linalg.solve(np.diag(n + 1), n)",
     "np.array([x * t for x in v])", "np.stack([np.sum(v[i:i + 2] * v[:2]) for i in range(2)])", "np.array([t * k for k in range(3)])",
     "np.array([k * np.sum(r) * x for k, (r, x) in enumerate(zip(M, v))])", "np.array([np.array([x * y for x in v[:2]]) for y in v])", "np.stack([M.T @ r for r in M @ M.T])",
     "np.stack([2 * r for r in (v, v[::-1])])", "np.array([i for i in range(len(v))]) * v", "np.sum(t)", "np.sum(M, 1)", "np.max([t, 0.5, 2 * t])", "np.mean([v, t * v], axis=0)", "max([t, 0.5])", "np.amax(M, axis=0)", "np.max(c)",
@@ -181,6 +183,8 @@ REFUSED = [
     ("np.subtract(c, c)", "RG0703", "c - c", "c - c"),
     ("np.ptp(c)", "RG0703", "c.max() - c.min()", "c.max() - c.min()"),
     ("np.array([x for x in v if x > 0])", "RG0703", "no length that is known", "np.array([np.where(x > 0, x, 0.0) for x in v])"),
+    ("np.linalg.inv(M)", "RG0712", "no square matrix", "np.linalg.inv(M.T @ M)"),
+    ("np.linalg.inv(np.stack([M.T @ M, M.T @ M]))", "RG0712", "np.stack([np.linalg.inv(a) for a in A])", "np.stack([np.linalg.inv(a) for a in np.stack([M.T @ M, 2 * M.T @ M])])"),
     ("np.array([k * t for k in range(n[0])])", "RG0703", "no length that is known", None),
     ("np.array([(x, t) for x in v])", "RG0703", "rows a tuple", "np.array([np.array([x, t]) for x in v])"),
 ]  # fmt: skip
