@@ -17,6 +17,7 @@ from retrograd.hdl.simulation.runs import run_batch
 from retrograd.isa.diagnostics import InputError
 from retrograd.isa.words import Format
 from retrograd.simulator.machine import Machine, Trap
+from support import bench
 
 import retrograd as rg
 from retrograd.hardware import run_batch_on_hardware, run_on_hardware
@@ -200,6 +201,34 @@ def test_copies_reach_all_threads_or_one() -> None:
     rows_ends_and_status(d)
 
 
+def status_is_read_during_copies() -> None:
+    """In each cycle between two words of a copy to all threads."""
+    n = 16
+    memory = bench.Memory([3 * i & Q8.mask for i in range(n)], 0)
+
+    async def script(bus: Any) -> None:
+        for delay in range(1, THREADS + 1):
+            for slot, word in (("DMA_ADDRESS", 0), ("POINTER", Area.DATA.address(0)), ("DMA_LENGTH", n)):
+                await bus.set(HostRegister[slot], word)
+            await bus.set(HostRegister.LANE, HostRegister.LANE.field("all").mask)
+            await bus.transfer(HostRegister.CONTROL.address, HostRegister.CONTROL.field("copy_in").mask)
+            await bus.ctx.tick().repeat(delay)
+            for _ in range(4):
+                # The bench fails where an answer takes a few cycles more than a read.
+                assert bench.status(await bus.get(HostRegister.STATUS))["copying"]
+            await bus.finished()
+            for thread in (0, THREADS - 1):
+                await bus.set(HostRegister.LANE, thread)
+                assert await bus.read(Area.DATA, 5) == 15
+
+    p = Parameters(Q8, 64, n, core="barrel", lanes=THREADS, dma=True)
+    bench.on_bus(p, script, memory=memory, fresh=True)
+
+
+def test_status_is_read_during_copies_to_all_threads() -> None:
+    status_is_read_during_copies()
+
+
 def test_threads_that_the_host_stops_go_on_later() -> None:
     """Stopped in the middle of a batch, and started again: each thread is the reference machine."""
     d, rows = device(), [[20 + thread, 16, 0] for thread in range(THREADS)]
@@ -286,6 +315,17 @@ FAULTS = [
     ("bus.host_interface", "Mux(each, thread, self.lane.index)", "Mux(each, thread, 0)"),
     ("core.barrel", "number + later(retires10, 1, reset=True)", "number + later(begins0, 1)"),
 ]
+
+
+@pytest.mark.long
+def test_a_read_that_waits_for_all_threads_is_found(planted: Callable[[str, str, str], type]) -> None:
+    planted(
+        "bus.host_interface",
+        "begins & ~(self.goes_on & (bus.we | ~busy | self.accepted.valid))",
+        "begins & ~self.goes_on",
+    )
+    with pytest.raises(AssertionError, match="hangs"):
+        status_is_read_during_copies()
 
 
 @pytest.mark.long

@@ -105,13 +105,12 @@ def test_random_sequences_of_eight_bits() -> None:
 
 
 @needs_verilator
-@pytest.mark.always
-def test_few_instructions_many_times(pytestconfig: Any) -> None:
-    """Verilated, in every tier: thousands of instructions, in all states."""
-    hardware = Verilated(
-        BarrelCore(lockstep.with_few(Q8, "barrel", THREADS)), Path(pytestconfig.cache.mkdir("verilated"))
-    )
-    executed, traps = sequences(hardware.run_batch, Q8, 6, states=30, programs=9, entries=lockstep.FEW)
+@pytest.mark.parametrize("w", [pytest.param(Q8, marks=pytest.mark.always), Format(13, 5), Q16, Q32, Q64], ids=str)
+def test_few_instructions_many_times(pytestconfig: Any, w: Format) -> None:
+    """Verilated, of eight bits in every tier: thousands of instructions, in all states."""
+    core = BarrelCore(lockstep.with_few(w, "barrel", THREADS))
+    hardware = Verilated(core, Path(pytestconfig.cache.mkdir("verilated")))
+    executed, traps = sequences(hardware.run_batch, w, 6, states=30, programs=9, entries=lockstep.FEW)
     assert executed.total() > 4_000
     assert len(traps) > 6
 
