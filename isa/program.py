@@ -55,9 +55,9 @@ class ArrayLayout(NamedTuple):
     offset: int
     shape: tuple[int, ...]
     strides: tuple[int, ...]
-    #: of elements of a stack, or of one of their fields: how many words before the first the number of elements lies;
-    #: else 0
-    stack: int = 0
+    #: of each axis of a stack: how many words before the stack's first element, or a field of it, its count lies; of an axis
+    #: of an array 0. Empty without stacks
+    counts: tuple[int, ...] = ()
 
     def element_at(self, word: int) -> str | None:
         """The name of the element at a word of the region, `m[5]` by its number in row-major order; None where the word is no element."""
@@ -67,7 +67,7 @@ class ArrayLayout(NamedTuple):
             if not 0 <= i < n:
                 return None
             flat = flat * n + i
-        return None if rest or self.stack else f"{self.name}[{flat}]" if self.shape else self.name
+        return None if rest or any(self.counts[:1]) else f"{self.name}[{flat}]" if self.shape else self.name
 
 
 class VariableLocation(NamedTuple):

@@ -497,10 +497,6 @@ class _Reader:
         except ValueError:
             raise self.fail(f"{token.text} is no integer", token) from None
 
-    def distance(self) -> int:
-        """An integer; 1 is left out."""
-        return self.integer() if self.next.kind == "number" else 1
-
     def fraction(self) -> Fraction:
         token = self.take("number", "a number")
         try:
@@ -871,7 +867,7 @@ _REGION = _row(Part("size", _INTEGER, "[", after="]"), Part("address", _INTEGER,
 _LAYOUT = _row(
     "array", Part("name", _NAME), Part("kind", _NAME, ":"), Part("shape", _INTEGERS, "[", (), "]"),
     Part("strides", _INTEGERS, "strides [", (), "]"), Part("offset", _INTEGER, "at", 0),
-    Part("stack", Syntax(lambda _, n: "" if n == 1 else str(n), _Reader.distance), "stack", 0),
+    Part("counts", _INTEGERS, "counts [", (), "]"),
 )  # fmt: skip
 
 

@@ -392,9 +392,9 @@ def layouts(
                 yield from layouts(inner, part_name(name, t, field), offset, shape, strides)
                 offset += inner.size
         case StackType(element, capacity):
-            inside = layouts(element, name, offset + 1, (*shape, capacity), (*strides, element.size))
-            # Stacks in an array have a count each; all their room is shown, with zeros above the tops.
-            yield from (leaf if shape else leaf._replace(stack=leaf.offset - offset) for leaf in inside)
+            axis = len(shape)
+            for leaf in layouts(element, name, offset + 1, (*shape, capacity), (*strides, element.size)):
+                yield leaf._replace(counts=(*(0,) * axis, leaf.offset - offset, *leaf.counts[axis + 1 :]))
         case StaticType():
             return
 

@@ -101,6 +101,40 @@ def test_arrays_have_the_values_of_the_source(level: int) -> None:
         session.to(0)
 
 
+@reversible
+def deep(a: Array[Stack[int, 3], 2], s: Stack[Stack[Point, 3], 2], ps: Array[Stack[fixed, 4], 2, 2], y: int):
+    rg.push(a[1], y)
+    t = rg.pop(a[0])
+    y += t
+    rg.push(a[0], t)
+
+
+@pytest.mark.parametrize("level", [0, 1])
+def test_stacks_in_arrays_and_stacks_show_what_they_hold(level: int) -> None:
+    given = [[4, 5], []], [[POINT, *POINTS], []], [[[1.0], []], [[2.0, 3.0], [4.0]]], 7
+    session = session_of(deep, *given, level=level)
+    session.break_at(line_of(deep, "y += t"))
+    for _ in range(2):
+        assert session.resume().reason == "breakpoint"
+        found = {v.name: v.value for v in session.variables()}
+        assert found["a"] == [[4], [7]]
+        assert (found["s.x"], found["s.v"]) == ([[0.5, 1, 5], []], [[[1, 3], [2, 4], [6, 7]], []])
+        assert found["ps"] == [[[1], []], [[2, 3], [4]]]
+        for text, value in {"a[1, 0]": 7, "s[0, 2].v[1]": 7, "ps[1, 0, 1]": 3, "a": [[4], [7]]}.items():
+            assert session.evaluate(text) == value, text
+        for text, lengths in {"a[0, 1]": "2 × 1", "s[1, 0].x": "2 × 0", "ps[0, 1, 0]": "2 × 2 × 0"}.items():
+            with pytest.raises(InputError, match=f"which has {lengths} elements"):
+                session.evaluate(text)
+        # The first elements, across the tops of stacks.
+        assert {v.name: (v.value, v.more) for v in session.variables(2)}["ps"] == ([1, 2], True)
+        session.resume()
+        assert session.resume(back=True).reason == "breakpoint"
+        assert session.evaluate("a") == [[4], [7]]
+        session.to(0)
+    assert [session.resume().reason for _ in range(2)] == ["breakpoint", "end"]
+    assert session.evaluate("a") == [[4, 5], [7]]
+
+
 @pytest.mark.parametrize("level", [0, 1])
 def test_arrays_of_each_activation(level: int) -> None:
     """An array in a frame and an array parameter: the address is in a variable."""

@@ -189,8 +189,10 @@ def _word_names(arguments: Sequence[tuple[str, Type]]) -> list[str]:
                     rest, i = divmod(rest, length)
                     where, label = where + i * stride, f"_{i}{label}"
                 words[where] = base + label
-            if layout.stack:
-                words[layout.offset - layout.stack] = f"{base}_size"
+            for axis, away in enumerate(layout.counts):
+                for before in product(*map(range, layout.shape[:axis])) if away else ():
+                    where = layout.offset + sum(i * s for i, s in zip(before, layout.strides, strict=False)) - away
+                    words[where] = "_".join(map(str, (base, *before, "size")))
         for part, where, of in leaves(t, name):
             if isinstance(of, StackType):
                 words[where] = f"{part.replace('.', '_')}_size"

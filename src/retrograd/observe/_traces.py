@@ -162,7 +162,7 @@ def _arrays(program: Program) -> list[_Array]:
         shape, strides = v.layout.shape, v.layout.strides
         first = islice(product(*map(range, shape)), ELEMENTS)
         addresses = tuple(v.number + sum(i * s for i, s in zip(at, strides, strict=True)) for at in first)
-        stack = v.layout.stack
+        stack = v.layout.counts[0] if v.layout.counts else 0
         top, each = (v.number - stack, prod(shape[1:])) if stack else (None, 1)
         out.append(_Array(v.name, v.kind, prod(shape), addresses, top, each))
     return out

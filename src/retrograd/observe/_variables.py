@@ -13,8 +13,9 @@ from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from math import isfinite, prod
-from typing import Any, NamedTuple
+from itertools import islice
+from math import isfinite
+from typing import Any, NamedTuple, cast
 
 from retrograd.isa.diagnostics import Diagnostic, InputError, nearest
 from retrograd.isa.encoding import Instruction
@@ -173,7 +174,8 @@ UNSETTLED_NOTE = (
 class Variable:
     """A live variable. A fixed-point value is exact, as a Fraction; that of a lognum is rounded to a float.
 
-    The value of an array is a list, of as many elements as asked for; that of a stack has the elements that were pushed.
+    The value of an array is a list, of as many elements as asked for; that of a stack, also of one in an array or a stack, has
+    the elements that were pushed.
     """
 
     name: str
@@ -182,8 +184,10 @@ class Variable:
     value: Value | Values
     #: ∂loss/∂variable so far; None unless the machine differentiates
     cotangent: Fraction | list[Fraction | None] | None = None
-    #: of an array: its axes; of a stack: the number of its elements
+    #: of an array: its axes; of a stack: the number of its elements, and of the stacks in an array or a stack their room
     shape: tuple[int, ...] = ()
+    #: whether an array has more elements than asked for
+    more: bool = False
     #: whether the source may give it another value here: the optimiser has joined, moved or cancelled updates around this line, or keeps an
     #: element in a register, or a view has turned the word
     unsettled: bool = False
@@ -236,7 +240,7 @@ def named(text: str, machine: Machine, *, condition: bool = False) -> Word | Var
         return Word(array.kind, Place(base_of(array, machine), memory=True))
     if not indices and name == text:
         return array
-    shape = shape_now(array, machine)
+    shape = [length(array, indices[:k], machine) for k in range(len(array.layout.shape))]
     if len(indices) != len(shape) or any(not 0 <= i < n for i, n in zip(indices, shape, strict=True)):
         lengths = " × ".join(map(str, shape))
         raise InputError(Diagnostic("RG1302", f"`{text[:60]}` is no element of `{name}`, which has {lengths} elements"))
@@ -268,22 +272,28 @@ def base_of(array: VariableLocation, machine: Machine) -> int:
     return (int(place_of(array).word(machine)) + array.layout.offset) & machine.format.mask
 
 
-def stack_length(stack: VariableLocation, machine: Machine) -> int:
-    """The number of elements that are on a stack."""
-    assert stack.layout is not None
-    count = Place(base_of(stack, machine) - stack.layout.stack, memory=True)
-    return min(max(_word_or_zero(count, machine), 0), stack.layout.shape[0])
-
-
-def shape_now(array: VariableLocation, machine: Machine) -> tuple[int, ...]:
-    """The lengths of an array's axes; of a stack, the first is the number of its elements."""
+def length(array: VariableLocation, before: tuple[int, ...], machine: Machine) -> int:
+    """The number of elements along the axis behind these indices; of a stack, of those that were pushed."""
     assert array.layout is not None
-    shape = array.layout.shape
-    return (stack_length(array, machine), *shape[1:]) if array.layout.stack else shape
+    axis, layout = len(before), array.layout
+    if not any(layout.counts[axis : axis + 1]):
+        return layout.shape[axis]
+    away = sum(i * s for i, s in zip(before, layout.strides, strict=False)) - layout.counts[axis]
+    return min(max(_word_or_zero(Place(base_of(array, machine) + away, memory=True), machine), 0), layout.shape[axis])
+
+
+def _all_indices(array: VariableLocation, machine: Machine, before: tuple[int, ...] = ()) -> Iterator[tuple[int, ...]]:
+    """The indices of all elements that begin with these, in row-major order."""
+    assert array.layout is not None
+    for i in range(length(array, before, machine)):
+        if len(before) + 1 == len(array.layout.shape):
+            yield (*before, i)
+        else:
+            yield from _all_indices(array, machine, (*before, i))
 
 
 def _word_or_zero(place: Place, machine: Machine) -> int:
-    return machine.format.signed(int(place.word(machine))) if place.index < len(machine._memory) else 0
+    return machine.format.signed(int(place.word(machine))) if 0 <= place.index < len(machine._memory) else 0
 
 
 def value_of(kind: str, word: int, w: Format) -> Value:
@@ -355,33 +365,34 @@ def _element_of(
 
 def elements(array: VariableLocation, machine: Machine, most: int = 1 << 20) -> Iterator[Word]:
     """The words of an array's first `most` elements, in row-major order; of a stack, the elements that were pushed."""
-    layout = array.layout
-    assert layout is not None
-    shape = shape_now(array, machine)
     element = _element_of(array, live(machine.program, point_of(machine)), machine)
-    for flat in range(min(prod(shape), most)):
-        indices: list[int] = []
-        rest = flat
-        for n in reversed(shape):
-            rest, i = divmod(rest, n)
-            indices.insert(0, i)
-        word = element(tuple(indices))
+    for indices in islice(_all_indices(array, machine), most):
+        word = element(indices)
         if word.place.index < len(machine._memory) or not word.place.memory:
             yield word
 
 
 def _array(array: VariableLocation, machine: Machine, most: int) -> Variable:
     assert array.layout is not None
-    words = list(elements(array, machine, most))
-    shape = shape_now(array, machine)
+    words = list(elements(array, machine, most + 1))
+    more = len(words) > most
+    words = words[:most]
+    shape = (length(array, (), machine), *array.layout.shape[1:])
     values: list[Value | Values] = [word.value(machine) for word in words]
-    if len(values) == prod(shape):
-        for n in reversed(shape[1:]):
-            values = [values[k : k + n] for k in range(0, len(values), n)] if n else []
+    # An address that leads out of memory, as within a statement, has no words.
+    if not more and len(words) == sum(1 for _ in _all_indices(array, machine)):
+        left = iter(values)
+
+        def nested(before: tuple[int, ...]) -> Value | Values:
+            if len(before) == len(shape):
+                return cast(Value, next(left))
+            return [nested((*before, i)) for i in range(length(array, before, machine))]
+
+        values = cast(Values, nested(()))
     differentiates = machine._cotangents is not None
     cotangents = [cotangent_of(word.place, machine, array.kind) for word in words] if differentiates else None
     place = words[0].place if words else Place(base_of(array, machine), memory=True)
-    return Variable(array.name, array.kind, place, values, cotangents, shape)
+    return Variable(array.name, array.kind, place, values, cotangents, shape, more)
 
 
 def array_value(array: VariableLocation, machine: Machine) -> Value | Values:

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import islice
-from math import prod
 from typing import Any, Protocol, TypedDict
 
 from retrograd.isa.diagnostics import Diagnostic, InputError, RetrogradError, Span, nearest
@@ -31,6 +30,7 @@ from retrograd.observe._variables import (
     Variable,
     Word,
     cotangent_of,
+    length,
     line_addresses,
     memory_names,
     named,
@@ -209,16 +209,16 @@ class Views:
     def _variable(self, v: Variable) -> Node:
         mark = f" {UNSETTLED}" * v.unsettled
         if isinstance(v.value, list):
-            node = self.array(v.name, v.kind, v.value, v.shape)
+            node = self.array(v.name, v.kind, v.value, v.shape, v.more)
             node.value += mark
             return node
         text = shown(v.value) + mark + ("" if v.cotangent is None else f"   ∂ {shown(v.cotangent)}")
         return Node(v.name, text, v.kind, v.place, v.name)
 
-    def array(self, name: str, kind: str, values: Sequence[Any], shape: tuple[int, ...]) -> Node:
-        """The node of an array, or of one of its axes, with its first values."""
+    def array(self, name: str, kind: str, values: Sequence[Any], shape: tuple[int, ...], more: bool) -> Node:
+        """The node of an array, or of one of its axes, with its first values. `more`: it has others."""
         text = shown(list(values[:_SHOWN]))
-        if prod(shape) > _SHOWN:
+        if more:
             text = f"{text[:-1]}, …]"
         axes = " × ".join(map(str, shape))
         return Node(
@@ -228,14 +228,22 @@ class Views:
     def _elements(self, name: str, kind: str, shape: tuple[int, ...], before: tuple[int, ...]) -> Iterator[Node]:
         """The elements along the first axis that has no index yet."""
         session = self._session
-        for i in range(shape[len(before)]):
+        location = named(name, session.machine)
+
+        def length_of(before: tuple[int, ...]) -> int:
+            if isinstance(location, VariableLocation):
+                return length(location, before, session.machine)
+            return shape[len(before)]
+
+        for i in range(length_of(before)):
             indices = (*before, i)
             path = f"{name}[{', '.join(map(str, indices))}]"
             label = f"[{i}]"
             if len(indices) < len(shape):
-                axes = " × ".join(map(str, shape[len(indices) :]))
+                count = length_of(indices)
+                axes = " × ".join(map(str, (count, *shape[len(indices) + 1 :])))
                 yield Node(
-                    label, f"{axes} elements", kind, expression=None, settable=False, indexed=shape[len(indices)],
+                    label, f"{axes} elements", kind, expression=None, settable=False, indexed=count,
                     children=lambda indices=indices: self._elements(name, kind, shape, indices),  # type: ignore[misc]
                 )  # fmt: skip
                 continue
@@ -301,7 +309,7 @@ def _cotangents(session: Session) -> list[tuple[str, Node]]:
     for v in session.variables(_SHOWN):
         of: Any = v.cotangent
         if isinstance(of, list):
-            more = ", …" if prod(v.shape) > len(of) else ""
+            more = ", …" if v.more else ""
             node = Node(v.name, f"{shown(of)[:-1]}{more}]", "cotangents", settable=False)
         else:
             node = Node(
@@ -647,8 +655,9 @@ def _expression(adapter: Host, text: str) -> Node:
     if isinstance(value, list):
         location = named(text, session.machine)
         if isinstance(location, VariableLocation) and location.layout is not None:
-            shape = next((v.shape for v in session.variables(0) if v.name == text), (len(value),))
-            return adapter.views.array(text, location.kind, value, shape)
+            v = next((v for v in session.variables(_SHOWN) if v.name == text), None)
+            shape, more = ((len(value),), len(value) > _SHOWN) if v is None else (v.shape, v.more)
+            return adapter.views.array(text, location.kind, value, shape, more)
         return Node(text, shown(value), settable=False)
     try:
         found = named(text, session.machine)

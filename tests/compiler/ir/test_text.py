@@ -28,7 +28,7 @@ region table[4] at 8
   exact fixed 1/65536, 1/32768, 256, -5/65536
 region s[16] at 12
   array "s a": int at 1
-  array s: int[15] strides [1] at 1 stack
+  array s: int[15] strides [1] at 1 counts [1]
 region %t[3]
 arguments s, table
 

@@ -13,7 +13,6 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from functools import partial
-from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
@@ -260,7 +259,7 @@ class Interpreter:
     def _first(self, value: object, variable: Variable) -> str:
         """A value; of a large array the first elements."""
         text = shown(value)
-        return f"{text[:-1]}, …]" if isinstance(value, list) and prod(variable.shape) > _ELEMENTS else text
+        return f"{text[:-1]}, …]" if isinstance(value, list) and variable.more else text
 
     @staticmethod
     def _kind(variable: Variable) -> str:
