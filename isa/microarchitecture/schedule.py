@@ -381,7 +381,7 @@ def is_truth_word(node: Expr) -> bool:
     """Whether the word is 0 or 1."""
     if node.op == "select":
         return all(map(is_truth_word, node.args[1:]))
-    return node in (ZERO, ONE) or is_truth(node) or (node.op == "and" and all(map(is_truth_word, node.args)))
+    return node in (ZERO, ONE) or is_truth(node) or (node.op in ("and", "or") and all(map(is_truth_word, node.args)))
 
 
 def _flags(predicates: Sequence[Expr], after: Iterable[Expr], w: Format) -> dict[Expr, Expr]:

@@ -61,7 +61,7 @@ def test_few_instructions_many_times(pytestconfig: pytest.Config, core: str) -> 
 
 
 @pytest.mark.parametrize("lifted", [False, True])
-@pytest.mark.parametrize("w", FORMATS, ids=str)
+@pytest.mark.parametrize("w", [*FORMATS, Format(8, 0)], ids=str)
 def test_random_programs(machine: lockstep.Hardware, w: Format, lifted: bool) -> None:
     many = 40 if machine.simulator == "Verilator" else 1
     check_programs(machine, w, [(seed, lifted) for seed in range(many)])
