@@ -160,6 +160,7 @@ class Statements(Expressions):
     def update_struct(self) -> Lines | None:
         """`p += q`, field by field."""
         found = [v for v in self.changeable() if isinstance(v.type, Record) and kinds(v.type) <= {"int", "fixed"}]
+        found = [v for v in found if not self._has_other_names(v)]
         others = [v for v in self.scope.vars.values() if isinstance(v.type, Record)]
         pairs = [(v, u) for v in found for u in others if v.base != u.base and v.type == u.type]
         if not pairs:
@@ -250,6 +251,11 @@ class Statements(Expressions):
                 return [f"{x}, {y}, {z} = {y}, {z}, {x}"]
         return [f"{x}, {y} = {y}, {x}" if self.chance(0.7) else f"rg.swap({x}, {y})"]
 
+    def _has_other_names(self, *given: Var) -> bool:
+        """Whether words of a variable have another name, beside which its own cannot be bound anew."""
+        bases, names = {v.base for v in given}, {v.name for v in given}
+        return any(v.base in bases and v.name not in names for v in self.scope.vars.values())
+
     def _exchange_whole(self) -> Lines | None:
         """Arrays or structs of one type."""
         found = [v for v in self.changeable() if isinstance(v.type, Many | Record) and not isinstance(v.type, Scalar)]
@@ -259,9 +265,7 @@ class Statements(Expressions):
         x, y = self.pick(pairs)
         self.writes(x)
         self.writes(y)
-        # Beside another name of their words two names cannot be bound anew.
-        named = any(v.base in (x.base, y.base) and v.name not in (x.name, y.name) for v in self.scope.vars.values())
-        swap = self.chance(0.5) or named
+        swap = self.chance(0.5) or self._has_other_names(x, y)
         return [f"rg.swap({x.name}, {y.name})" if swap else f"{x.name}, {y.name} = {y.name}, {x.name}"]
 
     # ------------------------------------------------------------------ branches
