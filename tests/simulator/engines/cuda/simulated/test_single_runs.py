@@ -21,6 +21,7 @@ from retrograd.simulator.engines.cuda.stepped_machine import DeviceMachine
 from retrograd.simulator.engines.llvm.builder import Pointer
 from retrograd.simulator.engines.translator import row_sharing
 from support import kernel_on_host
+from support.constant_factors import PROGRAMS, words_of_batch
 from support.machines import Lockstep
 
 import retrograd as rg
@@ -67,6 +68,13 @@ def test_rows_that_fail(make: Any, host: Any, at: int) -> None:
     both = run(make, nest(UPDATE), words, 0, [None])
     assert host.refused
     assert len(both.traps) == 1
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_constant_factors_in_batches(tier: str, name: str) -> None:
+    """By each tier: the words of the reference machine, there and back."""
+    found = words_of_batch(name, engine="cuda")
+    assert found == words_of_batch(name, engine="reference")
 
 
 def test_random_nests(make: Any, host: Any) -> None:
