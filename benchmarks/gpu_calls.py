@@ -87,7 +87,7 @@ def _calls(sizes: CallSizes) -> Iterator[tuple[str, Callable[..., Any], tuple[An
     """(name, function, arguments) of calls."""
     for count in sizes.bessel:
         z = np.linspace(0.5, 1.5, count)
-        slope = rg.value_and_grad(bessel.bessel, "z", scale=SCALE)
+        slope = rg.value_and_grad(bessel.bessel, "z")
         yield f"Bessel J₂, {count} numbers", rg.vmap(bessel.bessel, engine="cuda"), (np.zeros(count), z)
         yield f"Bessel J₂ and its slope, {count} numbers", rg.vmap(slope, engine="cuda"), (np.zeros(count), z)
     count = max(sizes.bessel)
