@@ -717,7 +717,14 @@ def exactness(found: dict[str, Any] | None) -> str:
         "In the rows below these two, the first step has variables of its own, and distances are divided by their greater "
         "coordinate first."
     )
-    return f"{markdown(rows, range(2, 6))}\n\n{reason}"
+    planets, by_direction = found["rows"][:2]
+    off = [
+        planets["points"] * planets["size"],
+        planets["float64"] * planets["size"],
+        by_direction["points"] * by_direction["size"],
+    ]
+    distances = "After 10,000 steps no planet is more than {:.1e} AU off with points, {:.1e} AU in float64, {:.1e} AU by direction."
+    return f"{markdown(rows, range(2, 6))}\n\n{reason} {distances.format(*off)}"
 
 
 def write_gpu(found: dict[str, Any], docs: Path) -> list[Path]:

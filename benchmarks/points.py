@@ -294,7 +294,10 @@ class Case:
 
 @dataclass(frozen=True)
 class Row:
-    """Relative errors; None where there is no such result. `refused`: why the program does not run with one point."""
+    """Relative errors; None where there is no such result. `refused`: why the program does not run with one point.
+
+    `size`: the greatest number of the result, to which they are relative.
+    """
 
     name: str
     what: str
@@ -303,6 +306,7 @@ class Row:
     points: float
     format: str
     refused: str = ""
+    size: float = 0.0
 
 
 def cases() -> Iterator[Case]:
@@ -474,10 +478,11 @@ def measured(case: Case) -> list[Row]:
             refused = failed.code
         scaled = rg.autoscale(plain, *case.arguments)
         with_points = error(_exact_words(scaled(*case.arguments), case.result), truth)
-        rows = [Row(case.name, "value", error(in_float, truth), one, with_points, str(scaled.format), refused)]
+        size = float(max(abs(x) for x in truth))
+        rows = [Row(case.name, "value", error(in_float, truth), one, with_points, str(scaled.format), refused, size)]
         if case.loss:
-            size = np.size(exact.values[exact.names.index(case.by)])
-            at = sorted({0, size // 2, size - 1})[:_SLOPES]
+            count = np.size(exact.values[exact.names.index(case.by)])
+            at = sorted({0, count // 2, count - 1})[:_SLOPES]
             slopes = exact.slopes(at)
             mine = error(_slope(scaled, case, at), slopes)
             by_one = None
