@@ -11,8 +11,8 @@ The inverse therefore brings every planet back to the last bit after any number 
 Lengths are in AU, times in years; G times the mass of the Sun is 4π². Each quantity has a binary point for its size, so
 a kick, a ten-thousandth of a velocity, keeps its bits. Most products then need the shift of one format, 40 + 50 − 58 =
 32 places, for which vectors of words have the fastest product. Points that use all the bits of a word, as
-`rg.autoscale` finds them for a source without points, bring the error down to that of float64. A gradient then takes
-half as long again.
+`rg.autoscale` finds them for a source without points, bring the error down to less than three times that of float64. A
+gradient then takes half as long again.
 
     python -m retrograd.examples.leapfrog [steps]
 """
