@@ -723,7 +723,10 @@ def exactness(found: dict[str, Any] | None) -> str:
         planets["float64"] * planets["size"],
         by_direction["points"] * by_direction["size"],
     ]
-    distances = "After 10,000 steps no planet is more than {:.1e} AU off with points, {:.1e} AU in float64, {:.1e} AU by direction."
+    distances = (
+        "After 10,000 steps no planet is more than {:.1e} AU off with points, {:.1e} AU in float64, "
+        "{:.1e} AU by direction."
+    )
     return f"{markdown(rows, range(2, 6))}\n\n{reason} {distances.format(*off)}"
 
 

@@ -71,7 +71,7 @@ register(
      "objects never change, and there are no exceptions.",
      "docs/functional.md lists the expressions, docs/vlad.md the forms of VLAD."),
     ("RG0730", "constant becomes 0", "The smallest number of a format is 2^-F, and a number up to half of it has the word 0. The program would "
-     "compute without the constant. Numbers, and elements of arrays, that are only factors or divisors keep their bits.",
+     "compute without the constant. Numbers and elements of arrays that are only factors or divisors keep their bits.",
      "Choose a format with more bits behind the point, or scale the numbers of the program."),
     ("RG0731", "another name of a value that changes", "In Python another name keeps the old number or object; here both names stand for the same words.",
      "Copy the value that shall stay, `t = x` of a number, `t = rg.copy(x)` of anything else; or change fields and elements."),

@@ -301,7 +301,7 @@ class Constants:
         return load(e.param._replace(region=region), kind)
 
     def settle(self, used: Callable[[], Container[Region]], lines: Mapping[str, Sequence[str]]) -> None:
-        """Report the arrays that are more than factors: of which the program uses the memory at F. Raises CompileError."""
+        """Report the arrays of which the program uses the memory at F, not as factors. Raises CompileError."""
         regions = used() if self._factors else ()
         for constant, numbers, text, _ in (found for region, found in self._factors.items() if region in regions):
             try:

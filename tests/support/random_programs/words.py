@@ -47,7 +47,7 @@ class Word(NamedTuple):
 
 
 class Pair(NamedTuple):
-    """A complex number: its real and its imaginary part. A part that is a number of the source stays one until it is used."""
+    """A complex number: its real and its imaginary part. A number of the source stays one until it is used."""
 
     re: Any
     im: Any
