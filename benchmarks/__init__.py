@@ -9,6 +9,7 @@ toolchain    measurements of assembler, machines, compiler, counting, calls, sta
 page         the document as a table, a page and pictures; reporting: comparison of two documents
 papers       the tables of published papers at their sizes: `retrograd bench --papers`
 vlad         STALINGRAD's programs in VLAD, beside C: docs/vlad-benchmarks.md
+functional   functional programs beside C, and their compilation: the tables of docs/functional.md
 gpu          the workloads on a GPU: `retrograd bench --gpu`
 
 It imports all parts of `retrograd` except `cli`. Start with `run.py`.

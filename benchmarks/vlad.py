@@ -314,17 +314,22 @@ def read(case: Case) -> Expression:
     return last
 
 
+def compiled_c(text: str, folder: Path) -> ctypes.CDLL:
+    """A program in C, compiled by `cc` in a folder. Raises InputError where there is no compiler."""
+    source, library = folder / "programs.c", folder / "programs.so"
+    source.write_text(text)
+    try:
+        subprocess.run(["cc", *FLAGS, "-shared", "-fPIC", str(source), "-o", str(library), "-lm"], check=True)
+    except FileNotFoundError:
+        raise InputError(Diagnostic("RG0603", "there is no compiler `cc`", hint="Install gcc or clang.")) from None
+    return ctypes.CDLL(str(library))
+
+
 class CLibrary:
-    """The programs in C, compiled by `cc`. Raises InputError where there is no compiler."""
+    """The programs in C. Raises InputError where there is no compiler."""
 
     def __init__(self, folder: Path) -> None:
-        source, library = folder / "programs.c", folder / "programs.so"
-        source.write_text(_C)
-        try:
-            subprocess.run(["cc", *FLAGS, "-shared", "-fPIC", str(source), "-o", str(library), "-lm"], check=True)
-        except FileNotFoundError:
-            raise InputError(Diagnostic("RG0603", "there is no compiler `cc`", hint="Install gcc or clang.")) from None
-        self._library = ctypes.CDLL(str(library))
+        self._library = compiled_c(_C, folder)
 
     def call(self, case: Case) -> Callable[[], list[float]]:
         """A run of a case."""
