@@ -6,6 +6,7 @@ difference(first, second) inputs for which two netlists differ, by a solver
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -86,14 +87,15 @@ def difference(first: Netlist, second: Netlist, seconds: float = 60) -> dict[str
     begins = constants[0] | constants[1]
     inputs = {name: z3.Bool(name) for name in sorted({*first.names, *second.names} - begins.keys())}
     bits = inputs | {name: z3.BoolVal(bool(bit)) for name, bit in begins.items()}
-    ends = [_final(net, bits, z3) for net in nets]
+    until = time.monotonic() + seconds
+    ends = [_final(net, bits, z3, until) for net in nets]
     wrong = []
     for name in sorted(ends[0].keys() | ends[1].keys()):
         have = [end[name] for end in ends if name in end]
         wrong.append(z3.Xor(have[0], have[1] if len(have) == 2 else bits[name]))
     solver = z3.SolverFor("QF_UF")
     solver.add(z3.Or(*wrong))
-    solver.set("timeout", max(1, int(1000 * seconds)))
+    solver.set("timeout", max(1, int(1000 * (until - time.monotonic()))))
     verdict = solver.check()
     if verdict == z3.unsat:
         return None
@@ -103,15 +105,42 @@ def difference(first: Netlist, second: Netlist, seconds: float = 60) -> dict[str
     return {name: int(z3.is_true(model.eval(bit, model_completion=True))) for name, bit in inputs.items()}
 
 
-def _final(net: Netlist, bits: Mapping[str, Any], z3: Any) -> dict[str, Any]:
-    """name -> the solver's expression for the line at the end."""
+def _final(net: Netlist, bits: Mapping[str, Any], z3: Any, until: float) -> dict[str, Any]:
+    """name -> the solver's expression for the line at the end. Constants are folded, and a gate that undoes the last
+    change of a line takes it back, so that an ancilla that is computed and uncomputed is 0 again.
+
+    Trap: simplification by the solver at each gate would take a time that grows with the square of the gates.
+    """
     state = [bits[name] for name in net.names]
-    for controls, targets, negative in net.gates:
-        needed = (z3.Not(state[line]) if line in negative else state[line] for line in controls)
-        condition = z3.And(*needed) if controls else z3.BoolVal(True)
+    for k, (controls, targets, negative) in enumerate(net.gates):
+        if not k % 256 and time.monotonic() > until:
+            raise InputError(Diagnostic("RG1403", "the netlists are too long for the time that is given"))
+        needed = [_negated(state[line], z3) if line in negative else state[line] for line in controls]
+        if any(map(z3.is_false, needed)):
+            continue
+        needed = [bit for bit in needed if not z3.is_true(bit)]
+        condition = z3.And(*needed) if len(needed) > 1 else needed[0] if needed else z3.BoolVal(True)
         if len(targets) == 1:
-            state[targets[0]] = z3.simplify(z3.Xor(state[targets[0]], condition))
+            state[targets[0]] = _xor(state[targets[0]], condition, z3)
         else:
             x, y = targets
-            state[x], state[y] = z3.If(condition, state[y], state[x]), z3.If(condition, state[x], state[y])
+            if needed:
+                state[x], state[y] = z3.If(condition, state[y], state[x]), z3.If(condition, state[x], state[y])
+            else:
+                state[x], state[y] = state[y], state[x]
     return dict(zip(net.names, state, strict=True))
+
+
+def _negated(bit: Any, z3: Any) -> Any:
+    known = z3.is_true(bit) or z3.is_false(bit)
+    return z3.BoolVal(z3.is_false(bit)) if known else bit.arg(0) if z3.is_not(bit) else z3.Not(bit)
+
+
+def _xor(bit: Any, condition: Any, z3: Any) -> Any:
+    if z3.is_false(bit):
+        return condition
+    if z3.is_true(bit) or z3.is_true(condition):
+        return _negated(condition if z3.is_true(bit) else bit, z3)
+    if z3.is_app_of(bit, z3.Z3_OP_XOR) and bit.arg(1).eq(condition):
+        return bit.arg(0)
+    return z3.Xor(bit, condition)

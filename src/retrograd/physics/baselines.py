@@ -80,7 +80,7 @@ def mixture(technology: Technology, parts: Sequence[tuple[float, Part]]) -> Pric
 
 
 def scaled(item: Item, weight: float) -> Item:
-    """The item, counted `weight` times."""
+    """The item `weight` times."""
     energy = item.energy if isinstance(item.energy, NotModelled) else item.energy * weight
     return replace(item, count=item.count * weight, energy=energy)
 

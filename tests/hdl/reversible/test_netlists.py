@@ -335,6 +335,36 @@ def test_hostile_files(read: Callable[[str, str], Netlist]) -> None:
     assert refused >= 100
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_equivalence_is_that_of_all_inputs(seed: int) -> None:
+    """Netlists that differ by gates and their inverses, or by one gate; with constants and negative controls."""
+    rng = random.Random(seed)
+
+    def some(number: int) -> list[Gate]:
+        picked = [(rng.randint(1, 2), rng.sample(range(5), rng.randint(2, 5))) for _ in range(number)]
+        low = [tuple(line for line in lines[n:] if rng.random() < 0.4) for n, lines in picked]
+        return [Gate((*lines[n:],), (*lines[:n],), lows) for (n, lines), lows in zip(picked, low, strict=True)]
+
+    for _ in range(10):
+        gates, more, at = some(6), some(2), rng.randint(0, 6)
+        constants = {line: rng.randint(0, 1) for line in range(5) if rng.random() < 0.3}
+        others = gates[:at] + more + more[::-1] + gates[at:], gates[:at] + more[:1] + gates[at:]
+        inputs = [x for x in range(32) if all(x >> line & 1 == bit for line, bit in constants.items())]
+        first, *rest = (Netlist(tuple("abcde"), tuple(g), constants) for g in (gates, *others))
+        images = permutation(first.circuit())
+        for other in rest:
+            found, ends = difference(first, other), permutation(other.circuit())
+            assert (found is None) == all(images[x] == ends[x] for x in inputs)
+            assert found is None or ran(first, found) != ran(other, found)
+
+
+def test_the_time_of_the_solver_includes_reading() -> None:
+    net = Netlist(("a", "b", "c"), (Gate((0, 1), (2,)),) * 300, {})
+    assert difference(net, net) is None
+    with pytest.raises(InputError, match="RG1403"):
+        difference(net, net, -1)
+
+
 @pytest.mark.long
 def test_equivalence() -> None:
     bennett, eager, garbage = (

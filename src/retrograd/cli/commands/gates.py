@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -180,9 +181,10 @@ def _show(options: GatesOptions) -> int:
 
         write_file(options.draw, draw_svg(net, options.what))
     if options.json:
-        print_json("retrograd.netlist/1", {"netlist": options.what, "counts": counts, "lines": result})
+        told = {name: _shown(value) if _long(value) else value for name, value in counts.items()}
+        print_json("retrograd.netlist/1", {"netlist": options.what, "counts": told, "lines": result})
         return OK
-    rows = [[name.replace("_", " "), str(value)] for name, value in counts.items() if not isinstance(value, dict)]
+    rows = [[name.replace("_", " "), _shown(value)] for name, value in counts.items() if not isinstance(value, dict)]
     controls = counts["mct"]
     assert isinstance(controls, dict)
     rows += [[f"x with {k} controls", str(n)] for k, n in controls.items()]
@@ -190,6 +192,20 @@ def _show(options: GatesOptions) -> int:
     if result is not None:
         print("\n".join(f"{printable(name)} = {bit}" for name, bit in result.items()))
     return OK
+
+
+def _long(value: object) -> bool:
+    """Whether a count has more digits than a reader of JSON takes: the cost of a gate of n lines may be 2ⁿ − 3."""
+    return isinstance(value, int) and value >= 10**300
+
+
+def _shown(value: object) -> str:
+    if not _long(value):
+        return str(value)
+    assert isinstance(value, int)
+    power = int((value.bit_length() - 1) * math.log10(2))
+    lead = value // 10 ** (power - 3)
+    return f"{lead / 1000:.4g}e{power}" if lead < 10000 else f"{lead / 10000:.4g}e{power + 1}"
 
 
 def _priced(options: GatesOptions, circuit: Circuit) -> int:

@@ -52,6 +52,16 @@ def test_a_file_with_a_mark_of_its_encoding(cli: Cli, folder: Path) -> None:
     assert cli("gates", "check", "mark.real", "mark.qasm") == (OK, "equivalent\n", "")
 
 
+def test_a_gate_of_many_lines(cli: Cli, folder: Path) -> None:
+    """Without a spare line, its cost is 2ⁿ − 3, of more digits than Python writes, or than a reader of JSON takes."""
+    names = " ".join(f"x{k}" for k in range(16000))
+    (folder / "wide.real").write_text(f".numvars 16000\n.variables {names}\n.begin\nt16000 {names}\n.end\n")
+    code, out, err = cli("gates", "wide.real")
+    assert (code, err) == (OK, "")
+    assert next(line.split()[-1] for line in out.splitlines() if line.startswith("quantum cost")) == "3.019e4816"
+    assert json.loads(cli("gates", "wide.real", "--json")[1])["counts"]["quantum_cost"] == "3.019e4816"
+
+
 @pytest.mark.parametrize(
     ("options", "error"),
     [
