@@ -112,6 +112,11 @@ class StackValue:
     address: Address
     why_not: str | None = None
 
+    @property
+    def words(self) -> ArrayView:
+        """The count and the room, as integers."""
+        return ArrayView(INT, (self.type.size,), (1,), self.address)
+
 
 @dataclass(frozen=True)
 class FunctionValue:

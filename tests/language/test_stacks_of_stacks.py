@@ -125,6 +125,43 @@ def dirty_stack(x: int):
     rg.push(rows, row)
 
 
+@reversible
+def exchanged(s: Stack[int, 3], u: Stack[int, 3], a: Array[Stack[int, 3], 3], i: int, j: int):
+    a[i], a[j] = a[j], a[i]
+    s, u = u, s
+    if i != j:
+        rg.swap(a[1], u)
+
+
+@pytest.mark.parametrize("engine", ["reference", "native", "translated"])
+def test_stacks_are_exchanged(engine: Any) -> None:
+    for i in range(3):
+        for j in range(3):
+            a = [[3], [4, 5, 6], []]
+            given = [1, 2], [], copy.deepcopy(a)
+            a[i], a[j] = a[j], a[i]
+            u = [1, 2]
+            if i != j:
+                a[1], u = u, a[1]
+            found = rg.run(exchanged, *given, i, j, engine=engine)
+            assert [*found.values] == [[], u, a, i, j]
+            assert [*rg.run(~exchanged, *found.values, engine=engine).values] == [*given, i, j]
+
+
+@reversible
+def of_two_rooms(s: Stack[int, 3], u: Stack[int, 4]):
+    s, u = u, s
+
+
+def test_stacks_of_two_types_are_not_exchanged() -> None:
+    with pytest.raises(rg.RetrogradError, match="RG0703") as caught:
+        of_two_rooms([], [])
+    assert (
+        caught.value.diagnostics[0].hint
+        == "Declare both as Stack[…, 4]: the room for values is a part of a stack's type."
+    )
+
+
 @pytest.mark.parametrize("f", [dirty_array, dirty_stack], ids=lambda f: f.__name__)
 def test_stacks_that_are_freed_with_values_trap(f: Any) -> None:
     with pytest.raises(rg.RetrogradError, match="RG0802"):

@@ -15,7 +15,7 @@ from retrograd.compiler.ir.flatten import Temporaries
 from retrograd.compiler.ir.statements import ZERO, Block, Check, Const, Delocal, Kind, Local, Node, Test, Var, invert
 from retrograd.compiler.language import intrinsics
 from retrograd.compiler.language.arithmetic import element
-from retrograd.compiler.language.types import INT, ScalarType
+from retrograd.compiler.language.types import ScalarType
 from retrograd.compiler.language.values import (
     ArrayView,
     Scalar,
@@ -91,7 +91,7 @@ def push(cx: Context, name: str, call: ast.Call) -> None:
     move: list[Node] = []
     for own, there in words:
         if isinstance(own, StackValue) and isinstance(there, StackValue):
-            move += moved_elements(_words_of(own), _words_of(there))
+            move += moved_elements(own.words, there.words)
         elif isinstance(own, ArrayView) and isinstance(there, ArrayView):
             move += moved_elements(own, there)
         else:
@@ -107,11 +107,6 @@ def push(cx: Context, name: str, call: ast.Call) -> None:
     sequence: Block = (take, room, *move, *before, outer.op("mov", "add", count, Const(1)), take)
     nodes = outer.wrap((Local(count, False, span), *sequence, Delocal(count, False, span)))
     cx.builder.emit(t.wrap(nodes if name == "push" else invert(nodes)), stores=stores)
-
-
-def _words_of(s: StackValue) -> ArrayView:
-    """The count and the room of a stack."""
-    return ArrayView(INT, (s.type.size,), (1,), s.address)
 
 
 def _pairs(x: Value, y: Value) -> list[tuple[Value, Value]] | None:

@@ -741,13 +741,20 @@ def _exchange(cx: Context, x: Value, y: Value, node: ast.AST) -> None:
         case StructValue(t1, fields), StructValue(t2, others) if t1 == t2:
             for name in fields:
                 _exchange(cx, fields[name], others[name], node)
+        case StackValue(), StackValue() if x.type == y.type:
+            _exchange(cx, x.words, y.words, node)
         case ArrayView(), ArrayView() if x.shape == y.shape and x.element == y.element:
             cx.over_elements(x.shape, lambda index: _exchange(cx, element(x, index), element(y, index), node))
         case _:
             code = "RG0712" if isinstance(x, ArrayView) and isinstance(y, ArrayView) else "RG0703"
             message = f"{describe(x)} and {describe(y)} are exchanged"
-            points = isinstance(x, Scalar) and isinstance(y, Scalar) and x.kind.is_fixed and y.kind.is_fixed
-            cx.fail(code, message, node, _ONE_POINT if points else "Exchange two places of one type and shape.")
+            way = "Exchange two places of one type and shape."
+            if isinstance(x, Scalar) and isinstance(y, Scalar) and x.kind.is_fixed and y.kind.is_fixed:
+                way = _ONE_POINT
+            elif isinstance(x, StackValue) and isinstance(y, StackValue) and x.type.element == y.type.element:
+                room = max(x.type.capacity, y.type.capacity)
+                way = f"Declare both as Stack[…, {room}]: the room for values is a part of a stack's type."
+            cx.fail(code, message, node, way)
 
 
 #: a hint

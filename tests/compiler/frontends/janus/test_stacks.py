@@ -184,3 +184,36 @@ def test_an_array_and_its_part_are_not_passed_where_one_changes(procedure: str) 
         run(JanusFunction(read(text, "f.ja"), "main"))
     text = text.replace("x[1][0] +=", "assert 0 =").replace("y[0] += 1", "skip")
     assert run(JanusFunction(read(text, "f.ja"), "main")).values[0].tolist() == [[0, 0], [0, 0]]
+
+
+#: the local stack of a procedure that calls itself has room for 1,024 values, `s` for 4,096
+TWO_ROOMS = """
+procedure f(stack s, int n)
+    local stack t = nil
+    s <=> t
+    n += size(t)
+    if n < 0 then
+        call f(s, n)
+    fi n < 0
+    t <=> s
+    delocal stack t = nil
+procedure main()
+    stack s
+    int n
+    iterate int i = 1 to {}
+        local int v = i
+        push(v, s)
+        delocal int v = 0
+    end
+    call f(s, n)
+"""
+
+
+def test_stacks_of_two_capacities_are_exchanged_where_the_values_fit() -> None:
+    f = JanusFunction(read(TWO_ROOMS.format(1024), "e.ja"), "main")
+    found = run(f)
+    assert found.values.n == 1024
+    assert found.values.s == [*range(1, 1025)]
+    assert [*run(~f, *found.values).values] == [[], 0]
+    with pytest.raises(ProgramTrap, match=r"RG0806.*the stack `s` holds 1025 values, and `t` has room for 1024"):
+        run(JanusFunction(read(TWO_ROOMS.format(1025), "e.ja"), "main"))
