@@ -439,8 +439,8 @@ def _constant_item(cx: Context, array: Any, keys: Sequence[ast.expr], node: ast.
 # -----------------------------------------------------------------------------
 # Other shapes of an array: `a.reshape(2, -1)`, `a.ravel()`, `a.flatten()`, `np.reshape(a, (2, 3))`, in row-major order.
 #
-# As in NumPy the new array has the words of a where strides reach them in the new order. Else, and for `flatten`, it is
-# a value, and a name of it is a copy.
+# As in NumPy the new array has the words of a where strides reach them in the new order, for `ravel` without gaps. Else,
+# and for `flatten`, it is a value, and a name of it is a copy.
 
 
 def reshaped(cx: Context, x: ArrayView | Lazy, name: str, wanted: Sequence[Value], node: ast.Call) -> Value:
@@ -468,7 +468,9 @@ def reshaped(cx: Context, x: ArrayView | Lazy, name: str, wanted: Sequence[Value
     if not shape:
         return first_of(x)
     strides = _strides_of(x, shape) if isinstance(x, ArrayView) and name != "flatten" else None
-    if isinstance(x, ArrayView) and strides is not None:
+    # NumPy's ravel copies what does not lie densely.
+    dense = name != "ravel" or size < 2 or (isinstance(x, ArrayView) and strides == (x.element.size,))
+    if isinstance(x, ArrayView) and strides is not None and dense:
         return replace(x, shape=shape, strides=strides)
     old, w = known(x.shape), cx.w
 

@@ -35,8 +35,12 @@ SHAPES = [
     ("a[1:3, :4].reshape(2, 2, 2)", True),
     ("a.T.reshape(-1)", False),
     ("a.T.reshape(4, 6)", False),
-    ("a[:, ::2].reshape(6, 2)", False),
+    ("a[:, ::2].reshape(6, 2)", True),
     ("a[:, :4].ravel()", False),
+    ("a[1, ::-1].ravel()", False),
+    ("np.ravel(a[:, 2])", False),
+    ("a[:, 2].reshape(-1)", True),
+    ("a[1:, None, :].ravel()", True),
     ("a[::-1].reshape(12, 2)", False),
     ("a.flatten()", False),
     ("(a * 2).reshape(3, 8)", False),
@@ -59,6 +63,11 @@ def shapes(tmp_path_factory: pytest.TempPathFactory, written: Written) -> Module
                 f"@reversible\ndef write_{k}(a: Array[fixed, 4, 6], b: Array[fixed, {lengths}]):\n"
                 f"    s = {expression}\n    s += b\n"
             )
+        elif "(a " not in expression:
+            lines.append(
+                f"@reversible\ndef copy_{k}(a: Array[fixed, 4, 6], b: Array[fixed, {lengths}], c: Array[fixed, 4, 6]):\n"
+                f"    s = {expression}\n    s += b\n    c += a\n    s -= b\n"
+            )
     return written(tmp_path_factory.mktemp("shapes") / "shapes_of_test.py", HEAD + "\n".join(lines))
 
 
@@ -68,7 +77,9 @@ def test_shapes_are_those_of_numpy(shapes: ModuleType, k: int, expression: str, 
     wanted = eval(expression, {"np": np, "a": a})
     read = getattr(shapes, f"read_{k}")
     assert read(a, np.zeros(wanted.shape)).b.tolist() == wanted.tolist()
-    assert own == bool(hasattr(shapes, f"write_{k}"))
+    assert own == np.shares_memory(wanted, a)
+    if hasattr(shapes, f"copy_{k}"):
+        assert getattr(shapes, f"copy_{k}")(a, np.ones(wanted.shape), np.zeros((4, 6))).c.tolist() == a.tolist()
     if own:
         write = getattr(shapes, f"write_{k}")
         b = np.random.default_rng(k).integers(-9, 9, wanted.shape) / 4
