@@ -416,7 +416,7 @@ class Arithmetic:
                 return Pair(self._function("log", self._size(z)), self._function("atan2", z.im, z.re))
             case "sqrt":
                 z = self.pair(z)
-                half = self._real("*", self._real("+", self._size(z), self._function("abs", z.re)), self.word(0.5))
+                half = self._real("*", self._real("+", self._size(z), self._function("abs", z.re)), 0.5)
                 t = self._function("sqrt", half)
                 other = self.word(0, FIXED) if t.word == 0 else self._real("/", z.im, self._real("+", t, t))
                 if self.signed(z.re) >= 0:
@@ -434,7 +434,7 @@ class Arithmetic:
         angle, size = z[::-1] if name.endswith("h") else z
         turns = [self._function(f, angle) for f in ("cos", "sin")]
         up, down = self._function("exp", size), self._function("exp", self._real("-", size))
-        sizes = [self._real("*", self._real(s, up, down), self.word(0.5)) for s in "+-"]
+        sizes = [self._real("*", self._real(s, up, down), 0.5) for s in "+-"]
         a, b = {"sin": ((1, 0), (0, 1)), "sinh": ((0, 1), (1, 0))}.get(name, ((0, 0), (1, 1)))
         re, im = (self._real("*", turns[i], sizes[j]) for i, j in (a, b))
         return Pair(re, self._real("-", im) if name == "cos" else im)
