@@ -96,8 +96,10 @@ def test_the_finest_point_of_a_variable_holds_it(name: str) -> None:
     assert finest == {"x": 24, "v": 47, "mass": -39, "dt": 48}[name]
     rg.run(orbit(**{name: finest}), *_ARGUMENTS[:-1], 0)
     rg.run(orbit(**{name: finest + 1}), *_ARGUMENTS[:-1], 0)
-    with pytest.raises(rg.RetrogradError, match="RG0601"):
+    with pytest.raises(rg.RetrogradError, match="RG0601") as error:
         rg.run(orbit(**{name: finest + 2}), *_ARGUMENTS[:-1], 0)
+    # What an argument that left its range is told is the point that holds it.
+    assert f"`fixed[{finest + 1}]`" in str(error.value)
 
 
 def test_the_format_moves_all_points() -> None:

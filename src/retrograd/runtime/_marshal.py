@@ -15,6 +15,7 @@ import re
 import sys
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -378,7 +379,10 @@ def _array_words(
     kind: Kind, array: np.ndarray[Any, Any], w: Format, name: str, losses: Losses | None
 ) -> NDArray[np.uint64]:
     if kind is not Kind.FIXED and kind.is_fixed:
-        kind, w = Kind.FIXED, kind.numbers(w)
+        try:
+            return _array_words(Kind.FIXED, array, kind.numbers(w), name, losses)
+        except InputError as error:
+            raise _with_point(error, array, w) from None
     if kind in (Kind.FIXED, Kind.LOGNUM) and array.dtype.kind == "O":
         objects = enumerate(array.ravel().tolist())
         words = [_word_of_object(kind, v, w, _at(array, i), name, losses) for i, v in objects]
@@ -436,6 +440,15 @@ def _holds(array: np.ndarray[Any, Any], least: int, most: int) -> bool:
     if least <= of_type.min and of_type.max <= most:
         return True
     return not array.size or (int(array.min()) >= least and int(array.max()) <= most)
+
+
+def _with_point(error: InputError, array: np.ndarray[Any, Any], w: Format) -> InputError:
+    """The error of a number that does not fit its parameter, with the finest point that holds all of them."""
+    greatest = max((abs(float(x)) for x in array.ravel().tolist()), default=0.0) if error.code == "RG0601" else math.nan
+    if not math.isfinite(greatest):
+        return error
+    finest = nearest_point(w.width - 1 - math.frexp(greatest)[1], w.width)
+    return InputError(replace(error.diagnostics[0], hint=f"Its parameter holds it as `fixed[{finest}]`."))
 
 
 def _at(array: np.ndarray[Any, Any], i: int) -> str:
