@@ -37,7 +37,7 @@ THIRD_PARTY: dict[str, frozenset[str]] = {
     # litex, migen: a module of LiteX, where its extra is installed
     "hdl": frozenset({"amaranth", "amaranth_boards", "litex", "migen", "numpy", "z3"}),
     "compiler": frozenset({"numpy", "lark"}),
-    # jax, torch: adapters; scipy: a sparse Jacobian as its users want it; pytest and hypothesis: the laws in users' own tests; vcd: traces of runs; pygments: highlighting; pygls, lsprotocol: a language server; anywidget, traitlets: the explorer in notebooks.
+    # jax, torch: adapters; scipy: a sparse Jacobian as its users want it; pytest and hypothesis: the laws in users' own tests; vcd: traces of runs; pygments: highlighting; pygls, lsprotocol: a language server; anywidget, traitlets: the explorer in notebooks; pyarrow: tables of sweeps.
     FACE: frozenset(
         {
             "numpy",
@@ -54,6 +54,7 @@ THIRD_PARTY: dict[str, frozenset[str]] = {
             "lsprotocol",
             "distributed",
             "zarr",
+            "pyarrow",
             "IPython",
             "anywidget",
             "traitlets",

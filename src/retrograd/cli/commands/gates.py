@@ -112,6 +112,8 @@ def execute_gates(options: GatesOptions) -> int:
     for path in (options.real, options.qasm, options.draw):
         if path is not None:
             check_output(path)
+    if options.draw is not None and Path(options.draw).suffix != ".svg":
+        raise fail("RG0512", f"--draw {options.draw[:60]}: no drawing in SVG", "the name ends in .svg")
     for option in ("qasm_version", "reset"):
         if getattr(options, option) and options.qasm is None:
             raise fail(
@@ -163,9 +165,9 @@ def _show(options: GatesOptions) -> int:
     if options.input is not None:
         places = [i for i in range(len(net.names)) if i not in net.constants]
         if len(options.input) != len(places) or set(options.input) - set("01"):
-            raise fail(
-                "RG0507", f"--input has {len(places)} digits 0 or 1: {' '.join(net.names[i] for i in places)[:120]}"
-            )
+            lines = " ".join(net.names[i] for i in places)[:120]
+            hint = "a digit for each input line, in their order"
+            raise fail("RG0507", f"--input has {len(places)} digits 0 or 1: {lines}", hint)
         state = [net.constants.get(i, 0) for i in range(len(net.names))]
         for i, digit in zip(places, options.input, strict=True):
             state[i] = int(digit)
