@@ -283,8 +283,11 @@ def length(array: VariableLocation, before: tuple[int, ...], machine: Machine) -
 
 
 def _all_indices(array: VariableLocation, machine: Machine, before: tuple[int, ...] = ()) -> Iterator[tuple[int, ...]]:
-    """The indices of all elements that begin with these, in row-major order."""
+    """The indices of all elements that begin with these, in row-major order; () of a number."""
     assert array.layout is not None
+    if not array.layout.shape:
+        yield ()
+        return
     for i in range(length(array, before, machine)):
         if len(before) + 1 == len(array.layout.shape):
             yield (*before, i)

@@ -105,7 +105,7 @@ def test_random_sequences_of_eight_bits() -> None:
 
 
 @needs_verilator
-@pytest.mark.parametrize("w", [pytest.param(Q8, marks=pytest.mark.always), Format(13, 5), Q16, Q32, Q64], ids=str)
+@pytest.mark.parametrize("w", [pytest.param(Q8, marks=pytest.mark.always), Q16, Q32, Q64], ids=str)
 def test_few_instructions_many_times(pytestconfig: Any, w: Format) -> None:
     """Verilated, of eight bits in every tier: thousands of instructions, in all states."""
     core = BarrelCore(lockstep.with_few(w, "barrel", THREADS))
