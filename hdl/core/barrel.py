@@ -119,6 +119,13 @@ class BarrelCore(wiring.Component):
         self.multiplier = Multiplier(p.width, code.products, code.halves, 3, code.tested)
         self.rom = RomUnit(p.width, code.tables)
         self.divider = RingDivider(p.width, code.divisions, code.quotients, p.lanes, flags=True)
+        n = p.lanes
+        #: the thread whose turn is in cycle k; the same in three cycles, or the selected thread while the core is idle
+        self.turn = [Signal(range(n), name=f"t{k}", init=-k % n) for k in range(16)]
+        self.seen = {k: Signal(range(n), name=f"seen{k}") for k in (3, 10, 14)}
+        #: a bit for each thread
+        names = "able", "mid", "warm", "dead", "stopped", "backward", "turned", "known"
+        self.marks = {name: Signal(n, name=name) for name in names}
         self.words = MemoryData(shape=p.width, depth=self.room * p.lanes, init=[])
         self.cotangents = MemoryData(shape=p.width, depth=self.room * p.lanes, init=[])
         super().__init__(
@@ -174,11 +181,11 @@ class BarrelCore(wiring.Component):
         self._registered_window(m)
 
         # ------------------------------------------------ whose turn it is
-        turn = [Signal(range(n), name=f"t{k}", init=-k % n) for k in range(16)]
+        turn = self.turn
         sync += turn[0].eq(Mux(turn[0] == n - 1, 0, turn[0] + 1))
         sync += [turn[k].eq(turn[k - 1]) for k in range(1, 16)]
         #: the thread of a cycle; the selected thread while the core is idle
-        seen = {k: Signal(range(n), name=f"seen{k}") for k in (3, 10, 14)}
+        seen = self.seen
         sync += [of.eq(Mux(self.idle, self.selected, turn[k - 1])) for k, of in seen.items()]
 
         def own(bits: Any, k: int) -> Any:
@@ -188,7 +195,7 @@ class BarrelCore(wiring.Component):
         # mid: a row that is not the first one follows; warm: the next instruction is fetched; dead: a trap
         # or an end came, so the row on its way
         # has no effect; stopped: no instruction begins until the host lets the thread pause
-        able, mid, warm, dead, stopped = (Signal(n, name=name) for name in ("able", "mid", "warm", "dead", "stopped"))
+        able, mid, warm, dead, stopped, backward, turned, _ = self.marks.values()
         sync += able.eq(self.run)
         free = ~own(mid, 0) & own(able, 0) & ~own(stopped, 0)
         begins0, fetches0 = Signal(), Signal()
@@ -242,7 +249,6 @@ class BarrelCore(wiring.Component):
         pc_port, pc_write = self._state(m, "pcs", p.pc_bits)
         # With each BR a bit: it is not 0. Where it is 0, PC takes one step.
         br_port, br_write = self._state(m, "brs", data.StructLayout({"word": width, "jumps": 1}))
-        backward, turned = Signal(n), Signal(n)
         comb += [pc_port.addr.eq(seen[3]), br_port.addr.eq(seen[3])]
         pc3, br3, jumps3, back3 = Signal(signed(p.pc_bits)), Signal(width), Signal(), Signal()
         comb += [
@@ -418,7 +424,7 @@ class BarrelCore(wiring.Component):
                 "turned_of": range(self.threads),
             }
         )
-        command = Signal(layout)
+        self._command = command = Signal(layout)
         given = (s.set_pc, s.set_br, s.set_direction, s.turn, s.forget, s.clear)
         m.d.sync += [command.of.eq(self.selected), command.value.eq(s.value), command.turned.eq(command.turn)]
         m.d.sync += command.turned_of.eq(command.of)
@@ -667,7 +673,7 @@ class BarrelCore(wiring.Component):
         n, later = self.threads, self._later
         layout = data.StructLayout({"crossed": POINT, "lost": POINT, "turned": 1})
         get, put = self._state(m, "points", layout)
-        at8, at10, known = Signal(layout), Signal(layout), Signal(n)
+        at8, at10, known = Signal(layout), Signal(layout), self.marks["known"]
         m.d.comb += get.addr.eq(turn[7])
         m.d.sync += at8.eq(get.data)
         turned8, may_meet9 = Signal(), Signal()

@@ -21,6 +21,7 @@ from functools import lru_cache, partial
 from typing import Any
 
 from retrograd.hdl.formal import terms
+from retrograd.hdl.formal.barrel import THREADS, TURNS, ThreadsProver, TurnsProver
 from retrograd.hdl.formal.bus_proofs import BusProver, CopyingBusProver, CopyProver
 from retrograd.hdl.formal.claims import Claim, ClaimKind, always_traps, claims, jumps, provable, trap_codes
 from retrograd.hdl.formal.core_execution import FIELDS, STORES, TRAP_PLACES, CoreExecution
@@ -34,6 +35,7 @@ from retrograd.isa.derivatives import NOTHING, cotangent_step
 from retrograd.isa.entries import NOT_JUMPING, REGISTER_FIELDS, Guard, Guards, Opcode, bar
 from retrograd.isa.expr import ZERO, Expr, nodes, place
 from retrograd.isa.microarchitecture.lanes import LANES
+from retrograd.isa.microarchitecture.micro_operations import BARREL
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
 
@@ -433,21 +435,25 @@ def prove_with(prover: Prover, opcodes: Collection[str]) -> Iterator[ProofResult
 PART_CLAIM = "its function"
 #: names of the parts, as the command line takes them
 PARTS = (*UNITS, "bus")
-_Prover = type[BusProver] | type[CopyProver] | type[MaskProver] | type[OrderProver]
+_Prover = type[BusProver | CopyProver | MaskProver | OrderProver | TurnsProver | ThreadsProver]
 #: the provers of the parts besides units: of the bus without and with direct memory access, and of direct memory access
 _PROVERS: dict[str, tuple[_Prover, ...]] = {"bus": (BusProver, CopyingBusProver, CopyProver)}
 #: the same of the core `lanes`
 _OF_LANES: dict[str, tuple[_Prover, ...]] = {"bus": (LanesBusProver,), MASK: (MaskProver,), ORDER: (OrderProver,)}
 
 
+#: the same of the core `barrel`
+_OF_BARREL: dict[str, tuple[_Prover, ...]] = {TURNS: (TurnsProver,), THREADS: (ThreadsProver,)}
+
+
 def _provers(core: str) -> dict[str, tuple[_Prover, ...]]:
     """part -> its provers. The host interface is the same for each core with one lane."""
-    return _OF_LANES if core == LANES else _PROVERS
+    return {LANES: _OF_LANES, BARREL: _OF_BARREL}.get(core, _PROVERS)
 
 
 def parts_of(core: str) -> tuple[str, ...]:
     """The parts of a core."""
-    return (*UNITS, *_provers(core))
+    return (*(() if core == BARREL else UNITS), *_provers(core))
 
 
 def _units(w: Format, seconds: float, core: str) -> UnitProver:

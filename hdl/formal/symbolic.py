@@ -152,6 +152,12 @@ class Symbolic:
         #: memory -> list of its words; an array term, if an unknown address was written
         self.memories: dict[int, Any] = {}
         self._needed = self._cone(roots)
+        #: ports whose word is that of this cycle, by memory
+        self._at_once: dict[int, list[int]] = {}
+        for index in self._needed:
+            match self.cells[index]:
+                case nir.AsyncReadPort() as cell:
+                    self._at_once.setdefault(cell.memory, []).append(index)
         self._wires = Wires(self.cells, {*self._hooks, *self._given})
         self._answers: dict[int, Hook] = {}
         self._names: dict[str, int] = {}
@@ -179,15 +185,14 @@ class Symbolic:
         """All registers and read ports become unknown, except the ones of the `known` signals."""
         kept = {self._cell(signal) for signal in known}
         for index in self.words.keys() - kept:
-            cell = self.cells[index]
-            width = cell.width if isinstance(cell, nir.SyncReadPort) else len(cell.data)
-            self.words[index] = terms.unknown(f"state{index}", width)
+            self.words[index] = terms.unknown(f"state{index}", self.width(index))
         self._found.clear()
 
     def unknown(self, name: str) -> Term:
         """Make the words of a memory unknown, and return them as a term."""
         index = self._names[name]
         cell = self.cells[index]
+        self._forget_now(index)
         self.memories[index] = words = terms.memory(name, max(1, (cell.depth - 1).bit_length()), cell.width)
         return words
 
@@ -213,7 +218,7 @@ class Symbolic:
                 continue
             cell = self.cells[index]
             todo += {net.cell for net in cell.input_nets() if net.is_cell}
-            if isinstance(cell, nir.SyncReadPort):
+            if isinstance(cell, nir.SyncReadPort | nir.AsyncReadPort):
                 todo += [cell.memory, *writers.get(cell.memory, ())]
         return needed
 
@@ -238,6 +243,21 @@ class Symbolic:
     def memory(self, name: str) -> Any:
         """A memory by its path, such as "registers.words": a list of words, or an array term if it is unknown."""
         return self.memories[self._names[name]]
+
+    @property
+    def stores(self) -> tuple[str, ...]:
+        """The paths of all memories."""
+        return (*self._names,)
+
+    def put(self, name: str, words: Any) -> None:
+        """Set all words of a memory."""
+        self._forget_now(self._names[name])
+        self.memories[self._names[name]] = words
+
+    def width(self, index: int) -> int:
+        """The bits of a register or read port, by its number in `words`."""
+        cell = self.cells[index]
+        return cell.width if isinstance(cell, nir.SyncReadPort) else len(cell.data)
 
     def restore(self, words: Mapping[int, Word]) -> None:
         """Set all registers and read ports to words that they had."""
@@ -294,6 +314,11 @@ class Symbolic:
                 if self._found.pop(index, None) is not None:
                     todo.append(index)
 
+    def _forget_now(self, memory: int) -> None:
+        """Forget what ports without a clock have read from the memory, and what was computed from it."""
+        read = [index for index in self._at_once.get(memory, ()) if self._found.pop(index, None) is not None]
+        self._forget_readers(read)
+
     def _read(self, cell: Any) -> Word:
         at, words = self._gather(cell.addr), self.memories[cell.memory]
         if cell.memory in self._answers:
@@ -333,6 +358,7 @@ class Symbolic:
         return terms.selected(words, at)
 
     def _write(self, memory: int, enabled: Word, at: Word, word: Word) -> None:
+        self._forget_now(memory)
         words, width = self.memories[memory], self.cells[memory].width
         if not isinstance(words, list):
             stored = terms.stored(words, self._index(words, at), word)
@@ -405,6 +431,8 @@ class Symbolic:
                 return self._assigned(cell)
             case nir.Part():
                 return self._picked(cell)
+            case nir.AsyncReadPort():
+                return self._read(cell)
         raise TypeError(cell)
 
     def _operated(self, cell: Any) -> Word:
@@ -459,9 +487,14 @@ class Symbolic:
 
     def _picked(self, cell: Any) -> Word:
         word, offset = self._gather(cell.value), self._gather(cell.offset)
-        if not isinstance(offset, int):
-            raise ValueError("a part whose place is not known")
         width = len(cell.value)
+        if not isinstance(offset, int):
+            if cell.stride != 1:
+                raise ValueError("a part whose place is not known")
+            size = max(width, cell.width)
+            whole = terms.extended(terms.term(word, width), size, cell.value_signed)
+            shift = "s>>" if cell.value_signed else "u>>"
+            return terms.piece_of(terms.apply(shift, size, [size, len(cell.offset)], [whole, offset]), 0, cell.width)
         start = offset * cell.stride
         if isinstance(word, int):
             whole = terms.signed(word, width) if cell.value_signed else word

@@ -218,7 +218,7 @@ def arguments_of_formal(p: Parser) -> None:
         "opcodes",
         nargs="*",
         metavar="OPCODE",
-        help="such as mul.add; or multiplier, divider, ROM, bus, of the core lanes mask or order (default: all of them)",
+        help="such as mul.add; or multiplier, divider, ROM, bus, of the core lanes mask or order, of barrel turns or threads (default: all of them)",
     )
     format_option(p, "8,4")
     p.core_option("")
@@ -236,12 +236,13 @@ def execute_formal(options: FormalOptions) -> int:
     from retrograd.isa.table import TABLE
 
     w, core = format_of(options.format), options.core
-    if core == BARREL:
-        raise fail("RG0512", "the proofs are of the cores small, fast and lanes", "leave out --core barrel")
     if core != LANES:
         core_units(core)
     every_part = parts_of(core)
-    known = [*(o.name for o in TABLE), *every_part]
+    known = [*(o.name for o in TABLE if core != BARREL), *every_part]
+    if core == BARREL and (options.classes or not {*options.opcodes} <= {*every_part}):
+        way_out = f"name one of {', '.join(every_part)}, or leave names and --classes out"
+        raise fail("RG0512", "the proofs of the core barrel are of its parts, and not of opcodes", way_out)
     chosen: list[str] = []
     for name in options.opcodes:
         try:
