@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from functools import reduce
+from functools import partial, reduce
 
 from retrograd.hdl.core.barrel import BarrelCore
 from retrograd.hdl.core.cores import several_of
@@ -128,8 +128,8 @@ class TurnsProver(_CycleProver):
     def _claims(self) -> dict[str, Callable[[Obligations], None]]:
         found: dict[str, Callable[[Obligations], None]] = {}
         for n in COUNTS:
-            found[f"{TURNS} of {n} threads: after a reset"] = lambda facts, n=n: self._after_reset(n, facts)
-            found[f"{TURNS} of {n} threads: the next cycle"] = lambda facts, n=n: self._next(n, facts)
+            found[f"{TURNS} of {n} threads: after a reset"] = partial(self._after_reset, n)
+            found[f"{TURNS} of {n} threads: the next cycle"] = partial(self._next, n)
         return found
 
     def _after_reset(self, n: int, facts: Obligations) -> None:
@@ -159,10 +159,10 @@ class ThreadsProver(_CycleProver):
         for n in COUNTS:
             head = f"{THREADS} of {n}"
             for name in MEMORIES:
-                found[f"{head}: {name} written"] = lambda facts, n=n, name=name: self._written(n, name, facts)
-                found[f"{head}: {name} read"] = lambda facts, n=n, name=name: self._read(n, name, facts)
+                found[f"{head}: {name} written"] = partial(self._written, n, name)
+                found[f"{head}: {name} read"] = partial(self._read, n, name)
             for name in MARKS:
-                found[f"{head}: {name}"] = lambda facts, n=n, name=name: self._marked(n, name, facts)
+                found[f"{head}: {name}"] = partial(self._marked, n, name)
         return found
 
     def _place(self, n: int, hw: Symbolic, name: str) -> tuple[str, Word, Word]:

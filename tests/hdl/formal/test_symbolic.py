@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import z3
-from amaranth.hdl import Cat, Module, Signal
+from amaranth.hdl import Cat, Module, Signal, signed
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -96,6 +96,45 @@ def test_what_was_computed_is_forgotten_with_the_words_that_it_came_from() -> No
     assert hardware.peek(made.aside) == 4
     hardware.restore(before)
     assert hardware.peek(made.aside) == 1
+
+
+class Places(wiring.Component):
+    """Bits at a place that an input gives, and a word that is read in the cycle of its address."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            {"x": In(signed(4)), "at": In(3), "bits": Out(2), "signs": Out(2), "write": In(1), "word": Out(4)}
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.words = memory = Memory(shape=4, depth=8, init=range(8))
+        read, write = memory.read_port(domain="comb"), memory.write_port()
+        m.d.comb += [
+            self.bits.eq(self.x.as_unsigned().bit_select(self.at, 2)), self.signs.eq(self.x.bit_select(self.at, 2)),
+            read.addr.eq(self.at), self.word.eq(read.data), write.addr.eq(2), write.data.eq(9), write.en.eq(self.write),
+        ]  # fmt: skip
+        return m
+
+
+def test_bits_at_an_unknown_place_and_words_of_this_cycle() -> None:
+    made = Places()
+    hardware = Symbolic(made, [made.bits, made.signs, made.word])
+    x, at = unknown("x", 4), unknown("at", 3)
+    hardware.settle(x=x, at=at, write=1)
+    for place, number in product(range(8), (0b1011, 0b0110)):
+        given = z3.And(solved(at) == place, solved(x) == number)
+        for signal, word in (
+            (made.bits, number >> place & 3), (made.signs, (number - (number >> 3 << 4)) >> place & 3), (made.word, place),
+        ):  # fmt: skip
+            assert proved(z3.Implies(given, solved(hardware.peek(signal)) == word)), (signal.name, place, number)
+    (store,) = hardware.stores
+    words = hardware.unknown(store)
+    assert hardware.peek(made.word) is terms.selected(words, at)
+    hardware.tick()
+    assert proved(z3.Implies(solved(at) == 2, solved(hardware.peek(made.word)) == 9))
+    hardware.put(store, words)
+    assert hardware.peek(made.word) is terms.selected(words, at)
 
 
 def test_copies_are_wires_up_to_a_cell_that_is_replaced() -> None:
