@@ -29,7 +29,7 @@ from retrograd.hdl.parameters import Parameters
 from retrograd.isa.entries import opcodes_of
 from retrograd.isa.files import write_file
 from retrograd.isa.manual.description import group_title
-from retrograd.isa.microarchitecture.micro_operations import CORES, Units
+from retrograd.isa.microarchitecture.micro_operations import BARREL, CORES, Units, barrel_units
 from retrograd.isa.microarchitecture.schedule import Execution, cycles, total_cycles
 from retrograd.isa.program import Program
 from retrograd.isa.table import TABLE
@@ -58,11 +58,11 @@ BEGIN_UNITS, END_UNITS = (
     "<!-- The table of units, by python tools/measure_cycles.py; do not edit. -->",
     "<!-- End of the table of units. -->",
 )
-BEGIN_LANES, END_LANES = (
-    "<!-- The table of lanes, by python tools/measure_cycles.py; do not edit. -->",
-    "<!-- End of the table of lanes. -->",
+BEGIN_CORES, END_CORES = (
+    "<!-- The table of cores, by python tools/measure_cycles.py; do not edit. -->",
+    "<!-- End of the table of cores. -->",
 )
-#: the program whose throughput on lanes is given
+#: the program whose throughput on each core is given
 BATCH = "one projection of bundle adjustment"
 #: words and width of a block RAM of an ECP5 (DP16KD)
 BLOCK_RAM = ((16384, 1), (8192, 2), (4096, 4), (2048, 9), (1024, 18), (512, 36))
@@ -79,7 +79,9 @@ class Workload(NamedTuple):
 
 
 class Run(NamedTuple):
-    """The cost of a run: instructions, and cycles on each core, those with fewer units than the core fast among them."""
+    """The cost of a run: instructions, and cycles on each core, those with fewer units than the core fast among them; on the core barrel, of
+    a thread.
+    """
 
     instructions: int
     cycles: dict[str, int]
@@ -141,7 +143,7 @@ def run(workload: Workload) -> tuple[Run, Run]:
 
     def cost(counts: Mapping[Execution, int]) -> Run:
         w = workload.program.format
-        cores = CORES | measure_sizes.FEWER_UNITS
+        cores = CORES | measure_sizes.FEWER_UNITS | {BARREL: barrel_units()}
         return Run(sum(counts.values()), {core: total_cycles(counts, w, units) for core, units in cores.items()})
 
     if workload.loss is not None:
@@ -295,11 +297,14 @@ def store_table() -> str:
     return "\n".join([BEGIN_STORE, "", markdown(table, right=range(2, len(table[0]))), "", END_STORE])
 
 
-def lanes_table(found: Iterable[Measured], sizes: measure_sizes.Results) -> str:
-    """Sizes and throughput of lanes, which take the same branches, with the two comments."""
+def cores_table(found: Iterable[Measured], sizes: measure_sizes.Results) -> str:
+    """Sizes and throughput of the cores, whose lanes and threads take the same branches, with the two comments."""
     ((there, back),) = ((there, back) for name, w, there, back, _ in found if (name, w) == (BATCH, SMALL))
-    throughput = [run.instructions / run.cycles["small"] for run in (there, back)]
-    return "\n".join([BEGIN_LANES, "", measure_sizes.lanes_table(sizes, throughput), "", END_LANES])
+    both = Run(
+        there.instructions + back.instructions, {core: n + back.cycles[core] for core, n in there.cycles.items()}
+    )
+    each = {core: [run.cycles[core] / run.instructions for run in (there, back, both)] for core in there.cycles}
+    return "\n".join([BEGIN_CORES, "", measure_sizes.cores_table(sizes, each), "", END_CORES])
 
 
 #: the columns of the table of units: the program, its format, its title there, and the most cycles an instruction that the core fast was to take, forward and back
@@ -343,7 +348,7 @@ def put(page: str) -> str:
         (BEGIN, END, tables(found, measure_sizes.clocks(sizes))),
         (BEGIN_STORE, END_STORE, store_table()),
         (BEGIN_SIZES, END_SIZES, "\n".join([BEGIN_SIZES, "", measure_sizes.sizes_table(sizes), "", END_SIZES])),
-        (BEGIN_LANES, END_LANES, lanes_table(found, sizes)),
+        (BEGIN_CORES, END_CORES, cores_table(found, sizes)),
         (BEGIN_UNITS, END_UNITS, units_table(found)),
     ):
         begin, end = page.index(first), page.index(last) + len(last)

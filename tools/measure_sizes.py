@@ -28,7 +28,8 @@ from retrograd.hdl.bus.top import SerialCoprocessor
 from retrograd.hdl.flow.synthesis import BAUD, synthesise
 from retrograd.hdl.parameters import Parameters
 from retrograd.isa.files import write_file
-from retrograd.isa.microarchitecture.micro_operations import CORES, Unit, Units
+from retrograd.isa.microarchitecture.lanes import BATCH_CORES, LANES
+from retrograd.isa.microarchitecture.micro_operations import BARREL, CORES, Unit, Units
 
 from retrograd import Format
 from retrograd.presentation import markdown
@@ -57,12 +58,14 @@ class Case(NamedTuple):
     @property
     def aim(self) -> int:
         """The clock that the placement aims for, in MHz."""
+        if self.core == BARREL:
+            return 95
         return 60 if self.core != "fast" else 75 if self.grade == 6 else 95
 
     @property
     def title(self) -> str:
         """The name of the core in tables."""
-        return f"lanes, N = {self.lanes}" if self.core == "lanes" else self.core
+        return {LANES: f"lanes, N = {self.lanes}", BARREL: f"barrel, {self.lanes} threads"}.get(self.core, self.core)
 
 
 CASES = (
@@ -72,6 +75,7 @@ CASES = (
     Case("fast", 1, SMALL, 8),
     Case("lanes", 2, SMALL),
     Case("lanes", 4, SMALL),
+    Case("barrel", 8, SMALL),
 )
 Results = dict[Case, dict[str, Any]]
 
@@ -101,7 +105,7 @@ def store(document: Mapping[str, Any]) -> None:
 
 def measure(case: Case, seeds: int) -> dict[str, Any]:
     """Place and route; the document. Raises subprocess.CalledProcessError."""
-    lanes = ("--lanes", str(case.lanes)) if case.core == "lanes" else ()
+    lanes = ("--lanes", str(case.lanes)) if case.core in BATCH_CORES else ()
     w = case.format
     with tempfile.TemporaryDirectory() as folder:
         command = (
@@ -119,7 +123,7 @@ def clock(document: Mapping[str, Any]) -> float:
 
 def clocks(found: Results) -> dict[tuple[str, Format], float]:
     """Core and format -> its clock on the slowest device, for the cores with one lane."""
-    one = {case: document for case, document in found.items() if case.core != "lanes" and case.grade == 6}
+    one = {case: document for case, document in found.items() if case.lanes == 1 and case.grade == 6}
     return {(case.core, case.format): clock(document) for case, document in one.items()}
 
 
@@ -129,10 +133,10 @@ def _area(document: Mapping[str, Any]) -> list[str]:
 
 
 def sizes_table(found: Results) -> str:
-    """The resources and clocks of the cores with one lane."""
+    """The resources and clocks of the cores small, fast and barrel."""
     rows = [["Core", "Format", "Speed grade", *_RESOURCES, "Clock, MHz", "least", "greatest", "Seeds"]]
     for case, document in found.items():
-        if case.core != "lanes":
+        if case.core != LANES:
             each = [placed["mhz"] for placed in document["seeds"]]
             spread = [f"{mhz:.1f}" for mhz in (clock(document), min(each), max(each))]
             rows.append([case.title, str(case.format), str(case.grade), *_area(document), *spread, str(len(each))])
@@ -140,24 +144,34 @@ def sizes_table(found: Results) -> str:
     return text
 
 
-def lanes_table(found: Results, throughput: Sequence[float]) -> str:
-    """The resources, clocks and instructions a second of the cores small and lanes.
+def cores_table(found: Results, each: Mapping[str, Sequence[float]]) -> str:
+    """The resources, clocks and instructions a second of each core in Q16.16, on the slowest device.
 
-    `throughput`: the instructions a cycle of one lane, forward and back.
+    `each`: the cycles that an instruction of one program takes forward, back, and on average. A core with n lanes or threads executes n
+    programs, each on a lane or thread: instructions a second = n · clock / cycles.
     """
-    rates = ("Instructions a cycle, forward", "back, D = 1", "Millions a second, forward", "back, D = 1")
-    rows = [["Core", *_RESOURCES, "Clock, MHz", "Seeds", *rates]]
-    some = {case: d for case, d in found.items() if case.core in ("small", "lanes") and case.format == SMALL}
+    ways = "forward", "back, D = 1", "both"
+    rows = [
+        ["Core", *_RESOURCES, "Clock, MHz", "Seeds", *(f"Cycles, {way}" for way in ways), *(f"Millions a second, {way}" for way in ways),
+         "both, a thousand LUTs"]
+    ]  # fmt: skip
+    some = {case: document for case, document in found.items() if case.format == SMALL and case.grade == 6}
     for case, document in some.items():
-        mhz, cycle = clock(document), [case.lanes * each for each in throughput]
+        mhz, cycles = clock(document), [n / case.lanes for n in each["small" if case.core == LANES else case.core]]
+        rates = [mhz / n for n in cycles]
         known = f"{mhz:.1f}", str(len(document["seeds"]))
-        cells = [*known, *(f"{x:.2f}" for x in cycle), *(f"{x * mhz:.1f}" for x in cycle)]
-        rows.append([case.title, *_area(document), *cells])
-    return "\n".join([markdown(rows, right=range(1, len(rows[0]))), "", _another_lane(some)])
+        cells = [
+            *(f"{n:.2f}" for n in cycles),
+            *(f"{n:.1f}" for n in rates),
+            f"{rates[-1] * 1000 / document['luts']:.2f}",
+        ]
+        rows.append([case.title, *_area(document), *known, *cells])
+    lanes = {case: document for case, document in some.items() if case.core == LANES}
+    return "\n".join([markdown(rows, right=range(1, len(rows[0]))), "", _another_lane(lanes)])
 
 
 def _another_lane(some: Results) -> str:
-    """The resources of one more lane, from the largest two cores; and the lanes that the device holds."""
+    """The resources of one more lane, from the largest two cores `lanes`; and the lanes that the device holds."""
     *_, (fewer, less), (more, most) = some.items()
     lane = {name: (most[name] - less[name]) / (more.lanes - fewer.lanes) for name in DEVICE}
     room = {name: more.lanes + int((DEVICE[name] - most[name]) / lane[name]) for name in DEVICE}

@@ -47,7 +47,7 @@ def fresh(tools: tuple[ModuleType, ModuleType]) -> list[str]:
     w = sizes.SMALL
     made = next(made for name, made, _ in cycles.WORKLOADS if name == cycles.BATCH)
     there, back = cycles.run(made(w))
-    return [sizes.sizes_table(results), cycles.lanes_table([(cycles.BATCH, w, there, back, True)], results)]
+    return [sizes.sizes_table(results), cycles.cores_table([(cycles.BATCH, w, there, back, True)], results)]
 
 
 def test_the_page_is_fresh(tools: tuple[ModuleType, ModuleType], page: str) -> None:
