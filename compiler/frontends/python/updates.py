@@ -9,8 +9,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import combinations
-from math import gcd
+from itertools import combinations, product
+from math import gcd, prod
+from operator import mul
 
 from retrograd.compiler.frontends.builder import words_at
 from retrograd.compiler.frontends.python.context import Context, lowers, performs
@@ -26,6 +27,7 @@ from retrograd.compiler.ir.expressions import (
     difference_of,
     indices_of,
     interval,
+    linear,
     loads,
     read,
     sub,
@@ -48,7 +50,16 @@ from retrograd.compiler.ir.statements import (
 )
 from retrograd.compiler.language import intrinsics
 from retrograd.compiler.language.arithmetic import broadcast, element, number_kind
-from retrograd.compiler.language.types import ScalarType, bound, is_complex, is_empty, note_range
+from retrograd.compiler.language.types import (
+    ScalarType,
+    bound,
+    is_complex,
+    is_empty,
+    is_known,
+    known,
+    note_range,
+    row_major,
+)
 from retrograd.compiler.language.values import (
     ArrayView,
     Constant,
@@ -744,6 +755,8 @@ def _exchange(cx: Context, x: Value, y: Value, node: ast.AST) -> None:
         case StackValue(), StackValue() if x.type == y.type:
             _exchange(cx, x.words, y.words, node)
         case ArrayView(), ArrayView() if x.shape == y.shape and x.element == y.element:
+            if is_known(x.shape):
+                _need_one_or_apart(cx, x, y, node)
             cx.over_elements(x.shape, lambda index: _exchange(cx, element(x, index), element(y, index), node))
         case _:
             code = "RG0712" if isinstance(x, ArrayView) and isinstance(y, ArrayView) else "RG0703"
@@ -757,7 +770,33 @@ def _exchange(cx: Context, x: Value, y: Value, node: ast.AST) -> None:
             cx.fail(code, message, node, way)
 
 
-#: a hint
+def _need_one_or_apart(cx: Context, x: ArrayView, y: ArrayView, node: ast.AST) -> None:
+    """Refuse or test that slices of one array overlap in part: exchanges of elements would move a word twice."""
+    distance, size = x.address.minus(y.address), prod(known(x.shape)) * x.element.size
+    same, dense = x.strides == y.strides, row_major(known(x.shape), x.element.size)
+    if x.address.region is not y.address.region or (same and distance == 0) or not size:
+        return
+    message = f"two slices that overlap are exchanged: a word of `{shortened(node)}` is also in the other, elsewhere"
+    if distance is not None:
+        meet = same and x.strides == dense and abs(distance) < size
+        if not (same and x.strides == dense):
+            one, other = ({sum(map(mul, i, v.strides)) for i in product(*map(range, known(v.shape)))} for v in (x, y))
+            meet = not one.isdisjoint(word - distance for word in other)
+        if meet:
+            cx.fail("RG0705", message, node, _APART)
+        return
+    # The distance is a multiple of `common` and a rest, as that of two rows, which are the same or apart.
+    terms, rest = linear(difference_of(x.address, y.address, cx.w))
+    common = gcd(*terms.values())
+    if x.strides != dense or not same or (rest % common == 0 and common >= size):
+        return
+    t = cx.builder.temporaries()
+    differ(cx, t, x.address, y.address, size, size, "RG0705", message, node)
+    cx.builder.emit(t.wrap(()))
+
+
+#: hints
+_APART = "Exchange slices without common elements, or one element after the other."
 _ONE_POINT = "Give both the same point: a word changes its value with its point, and moving it would lose bits."
 
 

@@ -143,3 +143,39 @@ def test_what_is_no_shape_is_refused(tmp_path: Path, written: Written, statement
     text = f"@reversible\ndef f(a: Array[fixed, 4, 6], n: int):\n    {statement}\n"
     with pytest.raises(rg.CompileError, match=code):
         written(tmp_path / "shapes_refused.py", HEAD + text).f(np.zeros((4, 6)), 4)
+
+
+#: two slices that are exchanged, i and j, and the code where a word of one is another word of the other
+EXCHANGES = [
+    ("a[0:2]", "a[1:3]", 0, 0, "RG0705"),
+    ("a[:]", "a[::-1]", 0, 0, "RG0705"),
+    ("b[0:2]", "b[1:3]", 0, 0, "RG0705"),
+    ("a[i:i + 2]", "a[j:j + 2]", 1, 2, "RG0805"),
+    ("b[i:i + 2]", "b[j:j + 2]", 1, 0, "RG0805"),
+    ("a[i:i + 2]", "a[j:j + 2]", 0, 2, ""),
+    ("a[::2]", "a[1::2]", 0, 0, ""),
+    ("b[i]", "b[j]", 1, 1, ""),
+    ("b[i]", "b[j]", 0, 2, ""),
+    ("b[:, i]", "b[:, j]", 0, 1, ""),
+    ("b[:, 0]", "b[:, 1]", 0, 0, ""),
+    ("b[:2, 0]", "b[1:, 1]", 0, 0, ""),
+]
+
+
+@pytest.mark.parametrize(("x", "y", "i", "j", "code"), EXCHANGES)
+def test_slices_are_exchanged_where_they_have_no_common_words(
+    written: Written, tmp_path: Path, x: str, y: str, i: int, j: int, code: str
+) -> None:
+    arguments = "a: Array[fixed, 4], b: Array[fixed, 3, 2], i: int, j: int"
+    f = written(tmp_path / "e.py", HEAD + f"@reversible\ndef f({arguments}):\n    {x}, {y} = {y}, {x}\n").f
+    a, b = np.arange(4.0), np.arange(6.0).reshape(3, 2)
+    if code:
+        with pytest.raises(rg.RetrogradError, match=f"{code}.*two slices that overlap are exchanged"):
+            f(a, b, i, j)
+        return
+    found = f(a, b, i, j)
+    names = {"a": a.copy(), "b": b.copy(), "i": i, "j": j}
+    exec(f"{x}, {y} = {y}.copy(), {x}.copy()", names)
+    assert (found.a.tolist(), found.b.tolist()) == (names["a"].tolist(), names["b"].tolist())
+    back = (~f)(*found)
+    assert (back.a.tolist(), back.b.tolist()) == (a.tolist(), b.tolist())
