@@ -1,8 +1,9 @@
 """The tables of published papers, measured at the papers' sizes: `retrograd bench --papers`, docs/papers.md.
 
-The published values are from the files `benchmarks/data/*.dat` and `benchmarks/Tapenade` of github.com/GiggleLiu/nilangpaper, the data of
-J.-G. Liu, T. Zhao, Differentiate Everything with a Reversible Embedded Domain-Specific Language (arXiv 2003.04617, 2020). Each published
-time is the minimum of many, in float64 on a processor of that time; with `GPU` on an Nvidia Titan V.
+The published values are from the files `benchmarks/data/*.dat`, `benchmarks/Tapenade` and `codes/leapfrog_errors.dat`
+of the repository github.com/GiggleLiu/nilangpaper, the data of J.-G. Liu, T. Zhao, Differentiate Everything with a
+Reversible Embedded Domain-Specific Language (arXiv 2003.04617, 2020). No value is from its printed tables. Each
+published time is the minimum of many, in float64 on a processor of that time; with `GPU` on an Nvidia Titan V.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import datetime
 import functools
 import json
+import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from retrograd.benchmarks import ours, references
 from retrograd.benchmarks.measure import ask_peer, machine, one_core, optimised, reason_of, timed
-from retrograd.benchmarks.page import number_text, seconds_text, write_picture
+from retrograd.benchmarks.page import GPU, IDLE, number_text, seconds_text, write_picture
 from retrograd.benchmarks.peers import Peer
 from retrograd.benchmarks.workload import Problem, Reals, Task, Workload
 from retrograd.benchmarks.workloads import ALL, adbench, functions, small
@@ -79,6 +81,11 @@ _MIXTURES_TAPENADE = {
     (10, 5): (3.747305e-03, 1.433788e-02),
     (2, 200): (4.835664e-02, 2.204811e-01),
     (10, 25): (1.793673e-02, 7.389439e-02),
+    (10, 50): (3.577974e-02, 1.497299e-01),
+    (64, 5): (5.313943e-02, 4.395692e-01),
+    (64, 10): (1.068907e-01, 9.587908e-01),
+    (64, 25): (2.582587e-01, 2.585957e00),
+    (64, 200): (2.199541e00, 2.441907e01),
 }
 #: the same -> bytes that Julia's value, NiLang's and NiLang's gradient allocate
 _MIXTURE_BYTES = {
@@ -105,10 +112,21 @@ _EMBEDDINGS = {
     9: (9547.0, 9544.0, 21802.0, 3.041459e6, 5398.0, 145288.0, 2.9178911e7, 639041.0, 86514.0, 2.5574921e7),
     10: (10327.0, 10002.0, 22783.0, 3.600093e6, 5609.8, 174996.0, 4.0389713e7, 649449.0, 96660.0, 3.2141233e7),
 }  # fmt: skip
-#: nanoseconds of Julia's value, NiLang's, NiLang's gradient
+#: nanoseconds of Julia's value, NiLang's, and NiLang's way back alone: `(~idot)(GVar(…), …)` in benchmarks/sparse.jl
 _SPARSE = {"real": (349271.0, 467509.0, 582059.0), "complex": (80046.0, 93324.0, 221406.0)}
 #: nanoseconds of Julia's value, NiLang's; ForwardDiff's derivative, NiLang's, ReverseDiff's, Zygote's
 _BESSEL = (17.739, 52.524, 41.305, 230.818, 7521.0, 22708.0)
+#: steps -> mean distance of the planets from a run in twice the precision: NiLang's float64, and with ancillas in place
+_CUMULATIVE = {
+    4: (6.785948711179259e-16, 4.968675668581066e-15),
+    16: (1.973212564205228e-15, 1.3876057425595e-14),
+    64: (4.639310426579337e-15, 2.4016170382476994e-13),
+    256: (1.7751218751278797e-14, 2.2255878793994033e-12),
+    1024: (8.556372384823948e-14, 1.714654899386529e-11),
+    4096: (8.561560216198336e-13, 1.09048671517171e-10),
+    16384: (6.7755518890822604e-12, 7.905307617868218e-10),
+    65536: (7.742778647437716e-11, 1.2291149767681028e-8),
+}
 
 Cells = dict[str, float]
 
@@ -154,7 +172,8 @@ def published_embedding(dimensions: int) -> Cells:
 
 def published_sparse(kind: str) -> Cells:
     """Products of sparse matrices of 1000 × 1000, 5 % of the entries not zero."""
-    return _seconds(("value, Julia", "value, NiLang", "gradient, NiLang"), _SPARSE[kind])
+    found = _seconds(("value, Julia", "value, NiLang", "way back, NiLang"), _SPARSE[kind])
+    return found | {"gradient, NiLang": found["value, NiLang"] + found["way back, NiLang"]}
 
 
 def published_bessel() -> Cells:
@@ -227,6 +246,23 @@ def out_and_back(steps: int) -> Callable[[], Cells]:
     return row
 
 
+def cumulative(steps: int) -> Callable[[], Cells]:
+    """The mean distance of the planets from a run in long doubles; in float64 with ancillas in place, too."""
+
+    def row() -> Cells:
+        q, v, gm = start = leapfrog.solar_system()
+        long = [np.asarray(part, dtype=np.longdouble) for part in start]
+        exact, _ = references.drift_kick_drift(long[0], long[1], long[2], steps, np.longdouble(1) / leapfrog.RATE)
+        here = {
+            f"{name}, float64 here": references.drift_kick_drift(q, v, gm, steps, 1 / leapfrog.RATE, in_place)[0]
+            for name, in_place in (("error", False), ("error in place", True))
+        }
+        here["error, Retrograd"] = rg.run(leapfrog.leapfrog, q, v, gm, steps).values.q
+        return {name: float(np.sqrt(((found - exact) ** 2).sum(axis=-1)).mean()) for name, found in here.items()}
+
+    return row
+
+
 def fourier(n: int, count: int = 1000) -> Callable[[], Cells]:
     """Seconds of a Fourier transform in place, of its inverse, and of NumPy's, each of a batch."""
 
@@ -256,18 +292,27 @@ _CURVES = {
     "difference from float64": "out: fixed point from float64",
     "change of energy": "out: relative change of energy, fixed point",
 }
+#: the same of the table `cumulative`
+_IN_PLACE = {
+    "error in place, float64 here": "out: float64 with ancillas in place, from long doubles",
+    "error in place, NiLang": "the same, NiLang's published",
+}
 
 
 def draw_round_off(document: dict[str, Any]) -> Figure:
     """Differences on logarithmic axes. Fixed point comes back to the word, so its own curve is zero, and is named in the title."""
-    rows = document["rows"].get("round-off", {})
-    points = sorted(
-        (int(label.split()[0].replace(",", "")), row["cells"]) for label, row in rows.items() if row["cells"]
-    )
+
+    def points_of(table: str, published: dict[str, Cells]) -> list[tuple[int, Cells]]:
+        rows = document["rows"].get(table, {})
+        found = {label: published.get(label, {}) | row["cells"] for label, row in rows.items() if row["cells"]}
+        return sorted((int(label.split()[0].replace(",", "")), cells) for label, cells in found.items())
+
+    points = points_of("round-off", {})
+    in_place = points_of("cumulative", {row.label: row.published for row in _adding_up(None)})
     figure = new_figure(7.0, 3.8)
     axes = figure.add_subplot()
-    for (column, text), marker in zip(_CURVES.items(), "os^", strict=True):
-        places = [(steps, cells[column]) for steps, cells in points if cells.get(column)]
+    for (column, text), marker in zip((_CURVES | _IN_PLACE).items(), "os^vx", strict=True):
+        places = [(steps, cells[column]) for steps, cells in points + in_place if cells.get(column)]
         if places:
             axes.loglog(*zip(*places, strict=True), marker=marker, label=text)
     differing = sum(cells.get("words that differ", 0) for _, cells in points)
@@ -275,7 +320,7 @@ def draw_round_off(document: dict[str, Any]) -> Figure:
     axes.set_xlabel("steps of a hundredth of a year")
     axes.set_ylabel("astronomical units; part of the energy")
     axes.grid(alpha=0.3)
-    if points:
+    if points or in_place:
         axes.legend(fontsize=8)
     return figure
 
@@ -293,12 +338,16 @@ SECONDS, BYTES, NUMBER = "seconds", "bytes", "number"
 
 @dataclass(frozen=True)
 class Row:
-    """A row: `measure()` gives the figures of our columns and of peers; None with the reason in `absent`."""
+    """A row: `measure()` gives the figures of our columns and of peers; None with the reason in `absent`.
+
+    `derived`: figures that follow from those.
+    """
 
     label: str
     published: Cells
     measure: Callable[[Sequence[Peer]], Cells] | None
     absent: str = ""
+    derived: Callable[[Cells], Cells] = lambda cells: {}
 
 
 @dataclass(frozen=True)
@@ -314,9 +363,18 @@ class Table:
     rows: Callable[[Path | None], Sequence[Row]]
 
 
-def timings(problem: Problem, peers: Sequence[Peer], *, uncall: bool = False) -> Cells:
-    """The least time of each task by our system and by peers, for one evaluation. Raises AssertionError for a plainly wrong result."""
-    calls: dict[str, tuple[Callable[[], Any], float]] = {}
+def timings(
+    problem: Problem,
+    peers: Sequence[Peer],
+    *,
+    uncall: bool = False,
+    beside: dict[str, Callable[[], Any]] | None = None,
+) -> Cells:
+    """The least time of each task by our system and by peers, for one evaluation.
+
+    Raises AssertionError for a plainly wrong result. `beside`: column -> another call of all evaluations.
+    """
+    calls = {name: (call, float(problem.evaluations)) for name, call in (beside or {}).items()}
     for task in problem.tasks:
         program = task.ours()
         with optimised():
@@ -329,7 +387,9 @@ def timings(problem: Problem, peers: Sequence[Peer], *, uncall: bool = False) ->
         what = {"jacobian": "Jacobian", "hessian": "Hessian"}.get(task.what, task.what)
         calls[f"{what}, Retrograd"] = functools.partial(program.run, "translated"), each
         if uncall and task.what == "value":
-            calls["uncall, Retrograd"] = program.uncall(), each
+            # Its check runs backward once, which translates it for lanes as the run forward was.
+            with optimised():
+                calls["uncall, Retrograd"] = program.uncall(), each
         for peer in peers:
             for name, made in peer.systems(type(task.data), task.what).items():
                 system = ask_peer(name, made, task, problem)
@@ -374,6 +434,8 @@ def _bundles(data: Path | None) -> Sequence[Row]:
 
 #: (thousands of points, d, K) of ADBench's files that are measured, besides those of the paper
 _MEASURED_MIXTURES = ((1, 2, 5), (1, 10, 5), (1, 10, 25), (10, 10, 25))
+#: (d, K) of the paper without a file here: as many points are generated, of a size at which gradients fit Q32.32
+_GENERATED, _SIZE = {(10, 50), (64, 5), (64, 10), (64, 25), (64, 200)}, 0.5
 
 
 def _mixtures(data: Path | None, measure: Callable[[Problem, Sequence[Peer]], Cells], memory: bool) -> Sequence[Row]:
@@ -386,12 +448,19 @@ def _mixtures(data: Path | None, measure: Callable[[Problem, Sequence[Peer]], Ce
         if thousands == 10:
             known = published_mixture_bytes(d, k) if memory else published_mixture(d, k)
 
-        def row(peers: Sequence[Peer], path: Path | None = path) -> Cells:
-            assert path is not None
+        def row(peers: Sequence[Peer], path: Path | None, d: int, k: int) -> Cells:
+            if path is None:
+                file = adbench.random_mixture(d, k, 10_000, _SIZE)
+                return measure(adbench.mixture_problem(file, "generated points"), peers)
             return measure(adbench.mixture_problem(references.read_mixture(path), path.name), peers)
 
-        absent = "" if there else "the file is not among the data"
-        out.append(Row(f"{thousands},000 points, d = {d}, K = {k}", known, row if there else None, absent))
+        generated = thousands == 10 and (d, k) in _GENERATED
+        if generated:
+            path = None
+        absent = "" if there or generated else "the file is not among the data"
+        measured = functools.partial(row, path=path, d=d, k=k) if there or generated else None
+        label = f"{thousands},000 points, d = {d}, K = {k}"
+        out.append(Row(label + ", generated" * generated, known, measured, absent))
     return out
 
 
@@ -415,10 +484,18 @@ def _embeddings(data: Path | None) -> Sequence[Row]:
 
 
 def _sparse(data: Path | None) -> Sequence[Row]:
-    return [
-        Row("trace(AᵀB), real", published_sparse("real"), lambda peers: timings(functions.sparse_problem(1000), peers)),
-        Row("c += αAb, complex", published_sparse("complex"), lambda peers: timings(complex_product(1000), peers)),
-    ]
+    def way_back(cells: Cells) -> Cells:
+        return {"way back, Retrograd": cells["gradient, Retrograd"] - cells["value, Retrograd"]}
+
+    rows: dict[str, tuple[Cells, Callable[[int], Problem]]] = {
+        "trace(AᵀB), real": (published_sparse("real"), functions.sparse_problem),
+        "c += αAb, complex": (published_sparse("complex"), complex_product),
+    }
+
+    def row(made: Callable[[int], Problem], peers: Sequence[Peer]) -> Cells:
+        return timings(made(1000), peers)
+
+    return [Row(label, known, functools.partial(row, made), derived=way_back) for label, (known, made) in rows.items()]
 
 
 def complex_product(n: int, density: float = 0.05) -> Problem:
@@ -458,11 +535,48 @@ def _parts(numbers: NDArray[np.complex128]) -> Reals:
 
 def _bessel(data: Path | None) -> Sequence[Row]:
     def row(function: rg.Reversible, peers: Sequence[Peer]) -> Cells:
-        return timings(functions.bessel_problem(function, np.ones(10_000), hessian=False), peers)
+        return timings(functions.bessel_problem(function, np.ones(10_000), hessian=False), peers, uncall=True)
 
     return [
         Row("J₂(1), dirty product", published_bessel(), functools.partial(row, example.bessel)),
         Row("J₂(1), lognums", {}, functools.partial(row, example.bessel_log)),
+    ]
+
+
+@rg.reversible
+def complex_log(z: complex, a: complex) -> None:
+    """z += ln a. Inverse: z −= ln a. Trap: a = 0."""
+    z += rg.log(a)
+
+
+def complex_log_problem(count: int) -> tuple[Problem, Callable[[], Any]]:
+    """ln a of many numbers, and the gradient of its real part; NumPy's call."""
+    a = np.random.default_rng(1).normal(size=(count, 2)) @ np.array([1, 1j])
+    call = ours.Call(complex_log, (np.zeros(count, dtype=complex), a))
+    # d ln a = da / a, and Re(x y) has the derivatives Re y and −Im y by the parts of x.
+    value = Task("value", None, _parts(np.log(a)), 1e-8, lambda: ours.value(call, "z"), absolute=True)
+    slope = Task("gradient", None, _parts((1 / a).conj()), 1e-6, lambda: ours.rows(call, ["a"], "z", [0]))
+    return Problem(f"{count} numbers", count, (value, slope)), functools.partial(np.log, a)
+
+
+def norm_problem(count: int, n: int = 100) -> tuple[Problem, Callable[[], Any]]:
+    """The norms of many vectors, and their gradients x/|x|; NumPy's call."""
+    x = np.random.default_rng(1).normal(size=(count, n))
+    call = ours.Call(library.norm, (np.zeros(count), x))
+    norms = np.linalg.norm(x, axis=1)
+    value = Task("value", None, norms, 1e-8, lambda: ours.value(call, "out"))
+    slope = Task("gradient", None, x / norms[:, None], 1e-8, lambda: ours.gradient(call, ["x"]))
+    return Problem(f"{count} vectors", count, (value, slope)), lambda: np.linalg.norm(x, axis=1)
+
+
+def _listings(data: Path | None) -> Sequence[Row]:
+    def row(made: Callable[[int], tuple[Problem, Callable[[], Any]]], count: int, peers: Sequence[Peer]) -> Cells:
+        problem, by_numpy = made(count)
+        return timings(problem, (), uncall=True, beside={"value, NumPy here": by_numpy})
+
+    return [
+        Row("complex logarithm", {}, functools.partial(row, complex_log_problem, 10_000)),
+        Row("norm of 100 numbers", {}, functools.partial(row, norm_problem, 1000)),
     ]
 
 
@@ -495,6 +609,12 @@ def _round_off(data: Path | None) -> Sequence[Row]:
     return [Row(f"{n:,} steps", {}, _alone(out_and_back(n))) for n in (10, 100, 1000, 10_000, 100_000)]
 
 
+def _adding_up(data: Path | None) -> Sequence[Row]:
+    names = "error, NiLang", "error in place, NiLang"
+    known = {steps: dict(zip(names, errors, strict=True)) for steps, errors in _CUMULATIVE.items()}
+    return [Row(f"{n:,} steps", cells, _alone(cumulative(n))) for n, cells in known.items()]
+
+
 def _states(data: Path | None) -> Sequence[Row]:
     wanted = [(k, n) for k in (2, 3, 4, 5) for n in (2, 3, 4, 5, 6) if k**n <= 4096]
     return [Row(f"k = {k}, n = {n}", {}, _alone(bennett_beside_checkpoints(k, n))) for k, n in wanted]
@@ -517,16 +637,25 @@ TABLES = (
     Table("gmm-memory", "Gaussian mixture: memory", "Bytes besides the arguments; for published values the bytes that are allocated.",
           "mixture", BYTES, functools.partial(_mixtures, measure=_words, memory=True)),
     Table("graph", "Graph embedding", "The Petersen graph in k dimensions.", "dimensions", SECONDS, _embeddings),
-    Table("sparse", "Sparse products", "1000 × 1000, 5 % of the entries are not zero. The gradient of the complex product is that of Re c₀.",
+    Table("sparse", "Sparse products", "1000 × 1000, 5 % of the entries are not zero. The gradient of the complex "
+          "product is that of Re c₀. The published time is of the way back alone, and the value's is added here; "
+          "our way back is the gradient less the value.",
           "product", SECONDS, _sparse),
     Table("bessel", "Bessel function", "One evaluation, of a batch of 10,000. The published derivatives are those of single calls.",
           "function", SECONDS, _bessel),
+    Table("listings", "Programs of the listings", "One evaluation, of a batch. The repository has no times of them.",
+          "function", SECONDS, _listings),
     Table("nice", "NICE coupling layers", "The loss of a flow of six layers, its points moved in place, and the gradient by all weights.",
           "batch", SECONDS, _layers),
     Table("fft", "Fourier transform", "In place by rotations, exactly reversible; NumPy's is neither.", "size", SECONDS, _fourier),
     Table("round-off", "Leapfrog: round-off against steps",
           "The Sun and eight planets, a hundredth of a year a step, out and back. Words that differ and differences in astronomical units.",
           "run", NUMBER, _round_off),
+    Table("cumulative", "Leapfrog: errors that add up",
+          "Mean distance of the planets from a run of more precision, in astronomical units, after steps of a "
+          "hundredth of a year. *In place*: a vector qⱼ − qᵢ takes the place of qⱼ, and an "
+          "addition, which float64 rounds, restores qⱼ. In fixed point it is exact, and both programs give the same words.",
+          "run", NUMBER, _adding_up),
     Table("states", "Bennett's scheme beside checkpoints",
           "kⁿ steps of a chain. Bennett's scheme leaves only input and output, and its way back takes as many calls again. Checkpoints (Griewank "
           "and Walther, 2000) use as many states, and forget the rest.", "scheme", NUMBER, _states),
@@ -541,8 +670,36 @@ TABLES = (
 STORE, PAPERS, PICTURE = "benchmarks/papers.json", "papers.md", "benchmarks/round-off.svg"
 
 
-def page(document: dict[str, Any]) -> str:
-    """The page: each table of the papers, published values beside measured ones, and the reason for each empty cell."""
+#: workloads of the kept figures of a GPU -> table, row, column, whether the cell is of one evaluation
+_ON_GPU = {
+    "BA errors, 9125125 measurements": ("ba", BUNDLES[-1], "value", False),
+    "BA Jacobian blocks, 9125125 measurements": ("ba", BUNDLES[-1], "Jacobian", False),
+    "GMM objective, 1000 points, k = 25": ("gmm", "1,000 points, d = 10, K = 25", "value", False),
+    "GMM gradient, 1000 points, k = 25": ("gmm", "1,000 points, d = 10, K = 25", "gradient", False),
+    "graph embedding, k = 10, 1000000 embeddings": ("graph", "k = 10", "value", True),
+    "graph embedding, k = 10, gradient, 1000000 embeddings": ("graph", "k = 10", "gradient", True),
+    "Bessel J₂, 10000 numbers": ("bessel", "J₂(1), dirty product", "value", True),
+    "Bessel J₂ and its slope, 10000 numbers": ("bessel", "J₂(1), dirty product", "gradient", True),
+}
+Gpu = dict[tuple[str, str], Cells]
+
+
+def gpu_cells(report: dict[str, Any]) -> Gpu:
+    """(table, row) -> our columns on a GPU, of the figures that `retrograd bench --gpu` kept: seconds of kernels."""
+    out: Gpu = {}
+    for found in report["times"]:
+        if found["system"] == "retrograd" and found["workload"] in _ON_GPU:
+            table, label, quantity, one = _ON_GPU[found["workload"]]
+            cell = found["kernel_ms"] / 1e3 / (found["instances"] if one else 1)
+            out.setdefault((table, label), {})[f"{quantity}, Retrograd, GPU"] = cell
+    return out
+
+
+def page(document: dict[str, Any], gpu: dict[str, Any] | None = None) -> str:
+    """The page: each table of the papers, published values beside measured ones, and the reason for each empty cell.
+
+    `gpu`: the kept figures of a GPU.
+    """
     machines = sorted({row["machine"] for rows in document["rows"].values() for row in rows.values()})
     dates = sorted({row["date"] for rows in document["rows"].values() for row in rows.values()})
     head = f"""<!-- Generated by `retrograd bench --papers --report docs`; do not edit. -->
@@ -550,6 +707,8 @@ def page(document: dict[str, Any]) -> str:
 # The papers' tables
 
 The tables of the papers at their sizes, published values beside ours. Published: {SOURCE}; in float64, on another machine.
+Every published value is from a data file of that repository, and none is from the printed tables. *Generated*: as many points as in the
+paper, of our own, since its file is not at hand.
 Columns of Retrograd, and columns with *here*, are of one process on one core of this machine: {", ".join(machines) or "none"}
 ({_span(dates)}). Compare systems within a machine. Retrograd computes in Q32.32 with every check on, and each result was compared with a
 reference in float64 before it was timed.
@@ -559,12 +718,17 @@ retrograd bench --papers --data adbench --report docs          # all tables; a l
 retrograd bench --papers graph sparse --store found.json       # some of them
 ```
 """
-    return "\n".join([head, sections(document)])
+    if gpu is not None:
+        head += (
+            f"\n*Retrograd, GPU*: kernels on {gpu['machine']['device']}, without copies, by `bench --gpu`; a\n"
+            "mixture has a thread for each point, all others one an evaluation. *NiLang, GPU*: an Nvidia Titan V.\n"
+        )
+    return "\n".join([head, sections(document, gpu=gpu_cells(gpu) if gpu else {})])
 
 
-def sections(document: dict[str, Any], tables: Sequence[Table] = TABLES) -> str:
-    """These tables of the page."""
-    return "\n".join(_section(t, document["rows"].get(t.name, {})) for t in tables)
+def sections(document: dict[str, Any], tables: Sequence[Table] = TABLES, gpu: Gpu | None = None) -> str:
+    """These tables of the page, with our columns on a GPU."""
+    return "\n".join(_section(t, document["rows"].get(t.name, {}), gpu or {}) for t in tables)
 
 
 def write(document: dict[str, Any], docs: Path) -> Path:
@@ -572,8 +736,9 @@ def write(document: dict[str, Any], docs: Path) -> Path:
     from retrograd.isa.files import write_file
 
     write_picture(docs / PICTURE, draw_round_off, document)
-    path = docs / PAPERS
-    write_file(str(path), page(document))
+    path, kept = docs / PAPERS, docs / "benchmarks" / GPU
+    gpu = json.loads(kept.read_text(encoding="utf-8")) if kept.exists() else None
+    write_file(str(path), page(document, gpu))
     return path
 
 
@@ -583,10 +748,15 @@ def _span(dates: list[str]) -> str:
     return dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
 
 
-def _section(table: Table, found: dict[str, Any]) -> str:
+def _section(table: Table, found: dict[str, Any], gpu: Gpu) -> str:
     # Without data, all rows are listed, and measured ones are in the store.
     rows = list(table.rows(None))
-    columns = _columns(rows, found)
+    measured = {label: kept["cells"] for label, kept in found.items()}
+    for row in rows:
+        cells = measured.get(row.label, {})
+        if cells or (table.name, row.label) in gpu:
+            measured[row.label] = cells | (row.derived(cells) if cells else {}) | gpu.get((table.name, row.label), {})
+    columns = _columns(rows, measured)
     texts: dict[str, Callable[[float | None], str]] = {SECONDS: seconds_text, BYTES: _bytes_text}
     # A column without a system is no time.
     show = [texts.get(table.unit, _figure_text) if "," in name else _figure_text for name in columns]
@@ -596,7 +766,7 @@ def _section(table: Table, found: dict[str, Any]) -> str:
     notes = []
     for row in rows:
         kept = found.get(row.label)
-        cells = row.published | (kept["cells"] if kept else {})
+        cells = row.published | measured.get(row.label, {})
         lines.append(
             "| "
             + " | ".join([row.label, *(text(cells.get(c)) or "–" for text, c in zip(show, columns, strict=True))])
@@ -609,6 +779,9 @@ def _section(table: Table, found: dict[str, Any]) -> str:
     missing = [row.label for row in rows if not row.published]
     if not found:
         notes = ["No row is measured."]
+    busy = [label for label, kept in found.items() if table.unit == SECONDS and kept.get("load", 0.0) > IDLE]
+    if busy:
+        notes.append(f"Measured on a machine with other work: {'; '.join(busy)}.")
     if any(row.published for row in rows) and missing:
         notes.append(f"Not in the paper: {'; '.join(missing)}.")
     if table.name == "round-off":
@@ -618,9 +791,9 @@ def _section(table: Table, found: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _columns(rows: list[Row], found: dict[str, Any]) -> list[str]:
+def _columns(rows: list[Row], measured: dict[str, Cells]) -> list[str]:
     """Columns grouped by quantity, ours first."""
-    names = [name for row in found.values() for name in row["cells"]] + [name for row in rows for name in row.published]
+    names = [name for cells in (*measured.values(), *(row.published for row in rows)) for name in cells]
     seen = list(dict.fromkeys(names))
     quantities = list(dict.fromkeys(name.partition(",")[0] for name in seen))
     return sorted(seen, key=lambda name: (quantities.index(name.partition(",")[0]), seen.index(name)))
@@ -673,6 +846,7 @@ def measure(
             assert r.measure is not None
             row: dict[str, Any] = {"date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d")}
             row["machine"] = machine(core)["processor"]
+            row["load"] = round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else 0.0
             try:
                 row["cells"] = r.measure(present)
             except (KeyboardInterrupt, MemoryError):

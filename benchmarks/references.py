@@ -274,9 +274,12 @@ STEP = 1e-30
 
 
 def drift_kick_drift(
-    q: NDArray[Any], v: NDArray[Any], m: NDArray[Any], steps: int, h: float
+    q: NDArray[Any], v: NDArray[Any], m: NDArray[Any], steps: int, h: Any, in_place: bool = False
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """(q, v) afterwards, both of shape (…, bodies, 3); m (…, bodies) are G times the masses."""
+    """(q, v) afterwards, both of shape (…, bodies, 3); m (…, bodies) are G times the masses.
+
+    With `in_place`, the vector qⱼ − qᵢ stands in the place of qⱼ, which is restored by an addition and so rounded.
+    """
     for _ in range(steps):
         middle = q + v * (h / 2)
         force = np.zeros_like(middle)
@@ -284,6 +287,8 @@ def drift_kick_drift(
             away = middle - middle[..., i : i + 1, :]
             squares = (away * away).sum(axis=-1)
             squares[..., i] = 1
+            if in_place:
+                middle = away + middle[..., i : i + 1, :]
             force[..., i, :] = (m[..., None] * away / (squares * np.sqrt(squares))[..., None]).sum(axis=-2)
         v = v + h * force
         q = middle + v * (h / 2)

@@ -40,11 +40,11 @@ LARGE = (
 )
 
 
-def _random(d: int, k: int, n: int) -> references.Mixture:
-    """A small random mixture, for runs in which a large one would take too long to compile."""
+def random_mixture(d: int, k: int, n: int, size: float = 1.0) -> references.Mixture:
+    """A random mixture, with means and points of this size. A row of a factor is about as long at each d."""
     generator = np.random.default_rng(d)
     parts = [generator.normal(size=shape) for shape in ((k,), (k, d), (k, d * (d + 1) // 2), (n, d))]
-    return references.Mixture(parts[0], parts[1], 0.5 * parts[2], parts[3], 1.0, 0)
+    return references.Mixture(parts[0], size * parts[1], parts[2] / np.sqrt(d), size * parts[3], 1.0, 0)
 
 
 def mixture_problem(file: references.Mixture, name: str) -> Problem:
@@ -80,7 +80,7 @@ def _mixture_goldens() -> Sequence[Golden]:
 
 def _mixture_problems(sizes: Sizes) -> Sequence[Problem]:
     if sizes.quick:
-        return [mixture_problem(_random(*SMALL, 50), "a random mixture")]
+        return [mixture_problem(random_mixture(*SMALL, 50), "a random mixture")]
     file = SHIPPED_MIXTURE[1][0]
     out = [mixture_problem(references.read_mixture(mixture_example.DATA / file), file)]
     if sizes.data is not None:
@@ -96,7 +96,7 @@ def _mixture_problems(sizes: Sizes) -> Sequence[Problem]:
 def _mixture_curve(sizes: Sizes) -> Sequence[Problem]:
     """The number of points is part of an argument's type, so each size is compiled anew; the mixture of the curve is small."""
     counts = (10, 50) if sizes.quick else (10, 30, 100, 300, 1000)
-    return [with_extent(mixture_problem(_random(*SMALL, n), "a random mixture"), n) for n in counts]
+    return [with_extent(mixture_problem(random_mixture(*SMALL, n), "a random mixture"), n) for n in counts]
 
 
 MIXTURE = Workload(

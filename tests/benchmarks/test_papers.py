@@ -18,9 +18,11 @@ from retrograd.benchmarks.papers import (
     TABLES,
     Row,
     Table,
+    complex_log_problem,
     complex_product,
     failed,
     measure,
+    norm_problem,
     read,
     timings,
 )
@@ -138,12 +140,66 @@ def test_the_fourier_transform() -> None:
     assert found["value, Retrograd"] > 0
 
 
-def test_the_complex_product() -> None:
-    problem = complex_product(12, 0.3)
+def test_errors_in_place_add_up() -> None:
+    found = papers.cumulative(64)()
+    # Of the size of those that are published, and greater where q is restored by additions.
+    for name in ("error", "error in place"):
+        published = papers._CUMULATIVE[64][name == "error in place"]
+        assert published / 10 < found[f"{name}, float64 here"] < published * 10
+    assert found["error in place, float64 here"] > 3 * found["error, float64 here"]
+    assert found["error, Retrograd"] < 1e-10
+
+
+@pytest.mark.parametrize(
+    "made", [lambda: complex_product(12, 0.3), lambda: complex_log_problem(7)[0], lambda: norm_problem(3, 5)[0]]
+)
+def test_products_logarithms_and_norms(made: Callable[[], Problem]) -> None:
+    problem = made()
     for task in problem.tasks:
         ours = task.ours()
         assert task.error(ours.read(ours.run("translated"))) < task.tolerance
         assert np.abs(task.reference).max() > 0
+
+
+def test_mixtures_without_a_file_are_generated(tmp_path: Path) -> None:
+    def size(problem: Problem, peers: Any) -> dict[str, float]:
+        (x,) = {task.data.x.shape for task in problem.tasks}
+        return {"points": x[0], "d": x[1], "K": len(problem.tasks[0].data.alphas)}
+
+    rows = {r.label: r for r in papers._mixtures(tmp_path, size, False)}
+    row = rows["10,000 points, d = 10, K = 50, generated"]
+    assert row.measure is not None
+    assert row.measure([]) == {"points": 10_000, "d": 10, "K": 50}
+    assert rows["10,000 points, d = 2, K = 5"].absent == "the file is not among the data"
+
+
+def test_the_way_back_and_the_columns_of_a_gpu() -> None:
+    (sparse,) = (t for t in TABLES if t.name == "sparse")
+    label = "trace(AᵀB), real"
+    cells = {"value, Retrograd": 2e-3, "gradient, Retrograd": 5e-3}
+    rows = {"sparse": {label: {"date": "2026-01-01", "machine": "m", "load": 3.0, "cells": cells}}}
+    lines = papers.sections({"rows": rows}, [sparse]).split("\n")
+    heads, row = (
+        [cell.strip() for cell in line.split("|")] for line in lines if line.startswith(("| product", f"| {label}"))
+    )
+    found = dict(zip(heads, row, strict=True))
+    assert found["way back, Retrograd"] == "3 ms"
+    assert (found["way back, NiLang"], found["gradient, NiLang"]) == ("582 µs", "1.05 ms")
+    assert f"- Measured on a machine with other work: {label}." in lines
+
+    times = [
+        {"system": system, "workload": "Bessel J₂, 10000 numbers", "instances": 10_000, "kernel_ms": ms}
+        for system, ms in (("retrograd", 0.25), ("jax", 1.0))
+    ]
+    gpu = papers.gpu_cells({"times": times})
+    assert gpu == {("bessel", "J₂(1), dirty product"): {"value, Retrograd, GPU": pytest.approx(25e-9)}}
+    (bessel,) = (t for t in TABLES if t.name == "bessel")
+    assert "| value, Retrograd, GPU |" in papers.sections({"rows": {}}, [bessel], gpu)
+    # Each row of the kept figures has its place, so none is left out by a change of a name.
+    kept = json.loads((Path("docs/benchmarks") / papers.GPU).read_text())
+    assert sum(map(len, papers.gpu_cells(kept).values())) == len(papers._ON_GPU)
+    labels = {(t.name, r.label) for t in TABLES for r in t.rows(None)}
+    assert set(papers.gpu_cells(kept)) <= labels
 
 
 def test_a_wrong_result_is_not_timed() -> None:
@@ -199,6 +255,7 @@ def test_the_page_and_its_picture(tmp_path: Path, capsys: pytest.CaptureFixture[
     (tmp_path / "benchmarks").mkdir()
     shipped = read(Path("docs") / papers.STORE)
     (tmp_path / papers.STORE).write_text(json.dumps(shipped))
+    (tmp_path / "benchmarks" / papers.GPU).write_text((Path("docs/benchmarks") / papers.GPU).read_text())
     assert main(["bench", "--papers", "round-off", "--report", str(tmp_path)]) == 0
     text = (tmp_path / papers.PAPERS).read_text()
     assert f"]({papers.PICTURE})" in text
