@@ -471,10 +471,19 @@ def _assign_value(cx: Context, target: ast.expr, value: ast.expr, annotation: as
             return
         case ast.Name(id=name), _:
             pass
-        case ast.Tuple(), _:
+        case ((ast.Tuple(elts=targets) | ast.List(elts=targets)), _):
             found = cx.value(value)
+            named = isinstance(value, ast.Name | ast.Attribute | ast.Subscript)
+            if isinstance(found, ArrayView) and is_known(found.shape) and named:
+                if len(targets) != found.shape[0]:
+                    cx.fail("RG0703", f"{len(targets)} names for {found.shape[0]} values", target)
+                for i, x in enumerate(targets):
+                    part = ast.Subscript(value, ast.Constant(i), ast.Load())
+                    _assign_value(cx, x, ast.fix_missing_locations(ast.copy_location(part, value)), None)
+                return
             if not isinstance(found, Constant) and not (isinstance(found, StructValue) and found.type.is_tuple):
-                cx.fail("RG0703", f"`{shortened(value)}` is {describe(found)}, not several values", value)
+                way = None if named else f"Name the value first: `t = {shortened(value)}`, and then `… = t`."
+                cx.fail("RG0703", f"`{shortened(value)}` is {describe(found)}, not several values", value, way)
             _unpack(cx, target, found, value)
             return
         case _:

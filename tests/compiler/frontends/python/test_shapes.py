@@ -179,3 +179,31 @@ def test_slices_are_exchanged_where_they_have_no_common_words(
     assert (found.a.tolist(), found.b.tolist()) == (names["a"].tolist(), names["b"].tolist())
     back = (~f)(*found)
     assert (back.a.tolist(), back.b.tolist()) == (a.tolist(), b.tolist())
+
+
+@reversible
+def unpacked(y: fixed, x: Array[fixed, 2], m: Array[fixed, 2, 2]):
+    a, b = x  # numbers are new variables
+    (c, d), row = m  # rows are other names
+    a += 1
+    row[0] += d
+    [e, f] = m[1, :]
+    y += a * b * 100 + c * 10 + e * f
+    a -= 1
+
+
+def test_arrays_are_unpacked(tmp_path: Path, written: Written) -> None:
+    given = 0.0, [2.0, 3.0], [[1.0, 2.0], [3.0, 4.0]]
+    found = unpacked(*given)
+    assert (found.y, found.x.tolist(), found.m.tolist()) == (930, [2, 3], [[1, 2], [5, 4]])
+    check_inverse(unpacked, *given)
+    check_gradient(unpacked, *given)
+    for statement, words in (("a, b, c = x", "3 names for 2 values"), ("a, b = x + 1", "not several values")):
+        f = written(tmp_path / "u.py", HEAD + f"@reversible\ndef f(x: Array[fixed, 2]):\n    {statement}\n").f
+        with pytest.raises(rg.CompileError, match=f"RG0703.*{words}"):
+            f([1.0, 2.0])
+    f = written(
+        tmp_path / "w.py",
+        HEAD + "@reversible\ndef f(y: fixed, x: Array[fixed, 2]):\n    t = x + 1\n    a, b = t\n    y += a * b\n",
+    ).f
+    assert f(0.0, [1.0, 2.0]).y == 6
