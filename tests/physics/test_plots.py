@@ -50,6 +50,17 @@ def test_each_kind_can_be_read(kind: str) -> None:
     assert faults(energy_plots.KINDS[kind](two_models())) == []
 
 
+def test_the_bound_is_in_the_picture_against_the_clock() -> None:
+    """However far above kT ln 2 the energies lie: a line outside of the axes has a label that breaks the layout."""
+    figures = {**DEVICE, "power": "1pW", "quality": "1000"}
+    figure = energy_plots.against_frequency(
+        [rg.energy(forget, 0.0, 2.0, tech="adiabatic_rc", figures=figures, format="Q16.16")]
+    )
+    low, high = figure.axes[0].get_ylim()
+    assert low < thermal_energy(300.0) < high
+    assert faults(figure) == []
+
+
 def bars(ax: Any) -> list[BarContainer]:
     return [c for c in ax.containers if isinstance(c, BarContainer)]
 

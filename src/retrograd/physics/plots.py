@@ -117,6 +117,9 @@ def _not_modelled(reports: Sequence[EnergyReport]) -> list[str]:
 def against_frequency(reports: Sequence[EnergyReport], ax: Axes | None = None, points: int = 60) -> Figure:
     """Energy of an instruction against the clock, log-log, with the range of the figures, and kT ln 2 at each temperature."""
     figure, ax = axes_of(ax, 8.5)
+    ax.set_yscale(
+        "log"
+    )  # first: on a linear axis, kT ln 2 lies within the limits of any energy, and does not extend them
     kelvins = {ROOM}
     for r, colour in zip(reports, colours(len(reports)), strict=True):
         found = _priced(at_frequencies(r.counts, r.by.technology, r.by.gates, r.by.temperature, points))
