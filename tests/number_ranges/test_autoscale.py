@@ -235,6 +235,23 @@ def with_own_point(y: fixed[10], x: fixed) -> None:
     rg.free(t, x * 1e-3)
 
 
+def test_what_follows_from_a_written_point_is_chosen() -> None:
+    """The point that the language gives to p, 32 − 51 + 32, is no point of the user's, and would keep no bit of it."""
+
+    @reversible
+    def f(y: fixed, x: fixed[40], m: fixed) -> None:
+        with rg.routine() as r:
+            s: fixed[51] = x * x
+            p = m / s
+        y += p * x
+        ~r
+
+    scaled = rg.autoscale(f, 0.0, 3.0, 1e-3)
+    points = {row.name: row.point for row in scaled.scaling.rows}
+    assert (points["x"], points["s"], points["p"]) == (40, 51, 75)
+    assert scaled(0.0, 3.0, 1e-3).y == pytest.approx(1e-3 / 3, rel=1e-15)
+
+
 def test_points_of_the_user_stay() -> None:
     source = _source(with_own_point, 0.0, 7.0)
     assert "def with_own_point(y: fixed[10], x: fixed[59])" in source

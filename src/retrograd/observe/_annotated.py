@@ -402,6 +402,8 @@ class Sites:
         node = self.made.get((name, span))
         argument = self.function.argument(name) if span == self.head else None
         annotation = node.annotation if isinstance(node, ast.AnnAssign) else argument.annotation if argument else None
+        if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
+            annotation = ast.parse(annotation.value, mode="eval").body
         parts = [] if annotation is None else [*ast.walk(annotation)]
         if isinstance(node, ast.Assign):
             parts += [n for n in ast.walk(node.value) if isinstance(n, ast.Call) and self._constructor(n) is not None]
