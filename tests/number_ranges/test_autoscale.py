@@ -252,6 +252,17 @@ def test_what_follows_from_a_written_point_is_chosen() -> None:
     assert scaled(0.0, 3.0, 1e-3).y == pytest.approx(1e-3 / 3, rel=1e-15)
 
 
+def test_the_gradient_of_each_loss_is_tried() -> None:
+    @reversible
+    def f(y: fixed, z: fixed, x: fixed) -> None:
+        y += x * x
+        z += x * 1e-6
+
+    assert rg.autoscale(f, 0.0, 0.0, 3.0, loss=["y", "z"]).scaling.margin == 1
+    with pytest.raises(rg.RetrogradError, match="nothing"):
+        rg.autoscale(f, 0.0, 0.0, 3.0, loss=["y", "nothing"])
+
+
 def test_points_of_the_user_stay() -> None:
     source = _source(with_own_point, 0.0, 7.0)
     assert "def with_own_point(y: fixed[10], x: fixed[59])" in source

@@ -626,7 +626,7 @@ def autoscale(
     runs: int = 100,
     seed: int = 0,
     margin: int = 1,
-    loss: int | str | None = None,
+    loss: int | str | Sequence[int | str] | None = None,
     format: Format | str | None = None,
     precision: Precision | None = None,
     **keywords: Any,
@@ -636,8 +636,8 @@ def autoscale(
 
     `sampler(rng)`: draws a tuple of arguments, `runs` times from the generator of a seed. `margin`: bits of room
     above the greatest number. `loss`:
-    a result whose gradient is tried, too. `format`: without one, the places F of functions such as `rg.exp` are
-    chosen, too, unless the function
+    a result whose gradient is tried, too, or several. `format`: without one, the places F of functions such as
+    `rg.exp` are chosen, too, unless the function
     names its format. The points are written as annotations and conversions: `g.scaling.source`; `g.scaling` is the
     report. The same inputs give
     the same points. Points that the user wrote stay.
@@ -652,6 +652,7 @@ def autoscale(
     function, inputs = _function_of(f), _inputs(args, keywords, sampler, runs, seed)
     if isinstance(margin, bool) or not isinstance(margin, int) or not 0 <= margin < 16:
         raise InputError(Diagnostic("RG0507", f"`margin` is {margin!r:.20}: a number of bits from 0 to 15"))
+    losses = () if loss is None else (loss,) if isinstance(loss, int | str) else tuple(loss)
     w = function.format_for(format)
     measured: dict[Any, _Measured] = {}
     wanted: list[list[list[float] | None]] = []
@@ -682,11 +683,12 @@ def autoscale(
             made = choice.refine(lambda g, values=values: g.types_of(values))  # type: ignore[misc]
         try:
             difference = _difference(made, inputs, wanted, precision)
-            if loss is not None:
+            if losses:
                 from retrograd.derivatives._gradients import grad
 
                 for given, named in inputs:
-                    grad(made, loss=loss)(*given, **named)
+                    for one in losses:
+                        grad(made, loss=one)(*given, **named)
         except (ProgramTrap, InputError) as error:
             if error.code not in ("RG0404", "RG0601"):
                 raise
