@@ -717,15 +717,13 @@ def exactness(found: dict[str, Any] | None) -> str:
         "In the rows below these two, the first step has variables of its own, and distances are divided by their greater "
         "coordinate first."
     )
-    planets, by_direction = found["rows"][:2]
-    off = [
-        planets["points"] * planets["size"],
-        planets["float64"] * planets["size"],
-        by_direction["points"] * by_direction["size"],
-    ]
+    planets, by_direction, by_one_place = found["rows"][:3]
+    off = [row[key] * row["size"] for row, key in (
+        (planets, "points"), (planets, "float64"), (by_direction, "points"), (by_one_place, "points")
+    )]  # fmt: skip
     distances = (
         "After 10,000 steps no planet is more than {:.1e} AU off with points, {:.1e} AU in float64, "
-        "{:.1e} AU by direction."
+        "{:.1e} AU by direction, and {:.1e} AU where one point is written, without room for greater distances."
     )
     return f"{markdown(rows, range(2, 6))}\n\n{reason} {distances.format(*off)}"
 
