@@ -11,6 +11,8 @@ value, too, and go back over the states that the run has kept, where derivatives
     python -m retrograd.benchmarks.functional docs
 """
 
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, no-any-return"
+
 from __future__ import annotations
 
 import ctypes

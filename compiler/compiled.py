@@ -28,7 +28,7 @@ from typing import Any, Literal, NamedTuple, NoReturn
 from retrograd.compiler.backend.emission import Emitted, emit
 from retrograd.compiler.backend.memory_operands import select_operands
 from retrograd.compiler.backend.release_marks import mark_releases
-from retrograd.compiler.deep_recursion import with_deep_stack
+from retrograd.compiler.deep_recursion import collector_paused, with_deep_stack
 from retrograd.compiler.derivatives.accumulators import useful_variables
 from retrograd.compiler.frontends.python.source import SourceFunction, fail
 from retrograd.compiler.ir import statements as ir
@@ -483,7 +483,7 @@ def compile_function(
     """
     try:
         chosen = options or Options()
-        with faults_reported(function):
+        with faults_reported(function), collector_paused():
             made = with_deep_stack(lambda: _compile(function, types, w, chosen, observe))
         for message, place in made.lowered.warnings if chosen.precision != "ignore" else ():
             if chosen.precision == "error":

@@ -1,4 +1,4 @@
-"""Compilation of deep nests: a second try with a larger stack.
+"""What compilation takes of the process: a larger stack for deep nests, and no pauses of the garbage collector.
 
 The compiler works by recursion over blocks and expressions. Python's limit of 1000 frames serves most functions. A deep nest, such as
 an `elif` chain of 400 conditions, is compiled again in a thread whose stack has room for `_FRAMES` frames.
@@ -6,9 +6,11 @@ an `elif` chain of 400 conditions, is compiled again in a thread whose stack has
 
 from __future__ import annotations
 
+import gc
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from contextvars import copy_context
 from typing import TypeVar
 
@@ -17,14 +19,20 @@ T = TypeVar("T")
 _FRAMES = 16_000
 #: bytes of the thread's stack; a frame of C beside each frame of Python takes less than this share
 _STACK = _FRAMES << 14
+#: `deep`: whether the next compilation of the thread begins with a deep stack
+_next = threading.local()
 
 
 def with_deep_stack(make: Callable[[], T]) -> T:
     """make(), and if it raises RecursionError once more with a deep stack. `make` may not keep a part of the failed try."""
-    try:
-        return make()
-    except RecursionError:
-        pass
+    begins_deep = getattr(_next, "deep", False)
+    if not begins_deep:
+        try:
+            return make()
+        except RecursionError:
+            pass
+    # A function that needs it for its types needs it for its program: the first try would be in vain.
+    _next.deep = not begins_deep
     made: list[T] = []
     errors: list[BaseException] = []
 
@@ -47,3 +55,19 @@ def with_deep_stack(make: Callable[[], T]) -> T:
     if errors:
         raise errors[0]
     return made[0]
+
+
+@contextmanager
+def collector_paused() -> Iterator[None]:
+    """In the block, cycles of garbage are not searched for, as a quarter of a compilation's time was spent on that.
+
+    Nearly all objects of the compiler live until its end, so little is left lying. Blocks of several threads may overlap:
+    the first that found the collector at work starts it again.
+    """
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()

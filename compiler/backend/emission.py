@@ -184,10 +184,13 @@ def half_updated(emitters: Iterable[FunctionEmitter], accesses: AccessAnalysis) 
             # A statement, by its line and those of the calls that it was copied to -> the names that were updated before its line began
             before: dict[tuple[tuple[str, int], ...], set[str]] = {}
             begun = set[tuple[tuple[str, int], ...]]()
+            last: Span | None = None
+            lines: tuple[tuple[str, int], ...] = ()
             for origin, span in way:
-                lines = () if span is None else tuple(span.lines())
-                before = {lines[i:]: before.get(lines[i:], set()) for i in range(len(lines))}
-                begun = begun & before.keys() | {lines}
+                if span is not last or not begun:
+                    last, lines = span, () if span is None else tuple(span.lines())
+                    before = {lines[i:]: before.get(lines[i:], set()) for i in range(len(lines))}
+                    begun = begun & before.keys() | {lines}
                 called = len(lines) > 1 or any(before.values())
                 updated = set(accesses.of(origin).names()) if called and isinstance(origin, Op) else set()
                 for statement, early in before.items():

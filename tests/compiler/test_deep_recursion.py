@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
 import sys
 from typing import Any
 
 import pytest
-from retrograd.compiler.deep_recursion import with_deep_stack
+from retrograd.compiler.deep_recursion import collector_paused, with_deep_stack
 from retrograd.compiler.frontends.python import allocation
 from retrograd.isa.diagnostics import CompilerFault
 
@@ -48,6 +49,42 @@ def test_a_chain_of_400_conditions(function: Any) -> None:
 
 def test_a_sum_of_1200_terms(function: Any) -> None:
     assert function(f"    y += {' + '.join(['x'] * 1200)}\n")(0.0, 0.5, 0).y == 600.0
+
+
+def test_the_call_behind_a_deep_one_begins_deep() -> None:
+    """The types of a function need the same stack as its program, whose first try would be in vain. Another call begins as usual."""
+    tries: list[int] = []
+
+    def deep(n: int) -> int:
+        tries.append(n) if n == 5000 else None
+        return 0 if n == 0 else 1 + deep(n - 1)
+
+    for counted in (2, 1, 2):
+        tries.clear()
+        assert with_deep_stack(lambda: deep(5000)) == 5000
+        assert len(tries) == counted
+
+
+def test_the_collector_is_as_it_was() -> None:
+    """Blocks may overlap, as those of two threads do, and errors leave them."""
+    assert gc.isenabled()
+    first, second = collector_paused(), collector_paused()
+    first.__enter__()
+    second.__enter__()
+    assert not gc.isenabled()
+    first.__exit__(None, None, None)
+    second.__exit__(None, None, None)
+    assert gc.isenabled()
+    with pytest.raises(ZeroDivisionError), collector_paused():
+        raise ZeroDivisionError
+    assert gc.isenabled()
+    gc.disable()
+    try:
+        with collector_paused():
+            pass
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
 
 
 def test_errors_and_limits_are_those_of_the_caller() -> None:

@@ -107,12 +107,18 @@ def leaves(body: Sequence[ast.stmt]) -> bool:
 
 def stored(body: Sequence[ast.stmt]) -> list[str]:
     """The names that statements assign on some path, in alphabetical order."""
-    hidden = {id(n) for inner in within(body) if isinstance(inner, ast.comprehension) for n in ast.walk(inner.target)}
-    found = {
-        n.id for n in within(body) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store) and id(n) not in hidden
-    }
-    found |= {n.name for n in within(body) if isinstance(n, ast.MatchAs | ast.MatchStar) and n.name is not None}
-    return sorted(found | {n.name for n in within(body) if isinstance(n, ast.FunctionDef)})
+    hidden: set[int] = set()
+    found: set[str] = set()
+    names: list[ast.Name] = []
+    for node in within(body):
+        match node:
+            case ast.Name(ctx=ast.Store()):
+                names.append(node)
+            case ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)) | ast.FunctionDef(name=name):
+                found.add(name)
+            case ast.comprehension(target=target):
+                hidden.update(map(id, ast.walk(target)))
+    return sorted(found | {n.id for n in names if id(n) not in hidden})
 
 
 def assigned(body: Sequence[ast.stmt]) -> set[str]:

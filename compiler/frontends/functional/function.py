@@ -9,7 +9,7 @@ from functools import cached_property
 from types import UnionType
 from typing import Any, NoReturn, Union, get_origin
 
-from retrograd.compiler.deep_recursion import with_deep_stack
+from retrograd.compiler.deep_recursion import collector_paused, with_deep_stack
 from retrograd.compiler.frontends.builder import ModuleBuilder
 from retrograd.compiler.frontends.constants import signature_of
 from retrograd.compiler.frontends.functional import core
@@ -133,7 +133,8 @@ class FunctionalSource(SourceFunction):
             return self._opened(inference.solve(key))
 
         try:
-            return with_deep_stack(solved)
+            with collector_paused():
+                return with_deep_stack(solved)
         except RecursionError:
             pass
         fail("RG0720", f"`{self.__name__}` is nested too deep to be compiled", self.source, self.tree)

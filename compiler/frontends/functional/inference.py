@@ -322,6 +322,8 @@ class Inference:
         #: the derivatives, and where each is first taken
         self._derivatives: dict[Key, core.Place] = {}
         self._conversions: dict[Type, core.Lambda] = {}
+        #: (operation, types of its operands) -> the type of its value
+        self._operations: dict[Any, Word] = {}
         #: form of a record -> the class of which the program makes it
         self.classes: dict[str, type] = {}
         self.structures = Structures()
@@ -651,13 +653,8 @@ class Inference:
             return NOTHING
         if e.op == "unpack":
             count = e.args[1].value if isinstance(e.args[1], core.Number) else 0
-            held = (
-                len(types[0].items)
-                if isinstance(types[0], Tuple)
-                else types[0].shape[0]
-                if isinstance(types[0], Array)
-                else -1
-            )
+            t = types[0]
+            held = len(t.items) if isinstance(t, Tuple) else t.shape[0] if isinstance(t, Array) else -1
             if held != count:
                 self.fail("RG0715", f"{count} names for a {types[0]}", e.at)
             return INT
@@ -666,8 +663,12 @@ class Inference:
         for t in types:
             if not isinstance(t, Word):
                 self.fail("RG0703", f"`{e.op}` is not defined for {named(t)}", e.at, _PARTS.get(type(t)))
-        operands = [Scalar(read(Var("x", t.kind))) for t in types if isinstance(t, Word)]
-        return Word(scalar_operation(self.arithmetic, e, with_literals(e, operands, self.w)).kind)
+        found = self._operations.get((e, *types))
+        if found is None:
+            operands = [Scalar(read(Var("x", t.kind))) for t in types if isinstance(t, Word)]
+            made = scalar_operation(self.arithmetic, e, with_literals(e, operands, self.w))
+            found = self._operations[(e, *types)] = Word(made.kind)
+        return found
 
     def _elementwise(self, op: str, types: Sequence[Type], e: core.Operation | core.Conditional) -> Type:
         """The type of an operation some of whose operands are arrays."""
