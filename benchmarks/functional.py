@@ -5,8 +5,9 @@
     particles    four bodies, 1000 steps of Euler      Smeding and Vákár, POPL 2023: numbers in tuples, a list
     lists        a list of 10⁴ numbers, Σ c sin x      cells of the heap, a recursive function
 
-C computes in float64, with lists of cells that are allocated one by one. Its gradients are written by hand: they compute the
-value, too, and go back over the states that the run has kept, where derivatives need these. Each value and each gradient is compared with that of C before it is timed.
+C computes in float64, with lists of cells that are allocated one by one. Its gradients are written by hand: they
+compute the value, too, and go back over the states that the run has kept, where derivatives need these. Each value and
+each gradient is compared with that of C before it is timed.
 
     python -m retrograd.benchmarks.functional docs
 """
@@ -243,7 +244,8 @@ def measured(program: Program, library: ctypes.CDLL) -> Row:
     ):
         by_c = getattr(library, name)
         by_c.restype = ctypes.c_double
-        tasks[task] = lambda by_c=by_c, more=more: by_c(ctypes.c_double(program.x), program.n, *more)  # type: ignore[misc]
+        given = ctypes.c_double(program.x), program.n, *more
+        tasks[task] = lambda by_c=by_c, given=given: by_c(*given)  # type: ignore[misc]
     for ours in ("run", "back"):
         found, wanted = tasks[ours](), tasks[f"{ours} C"]()
         if not abs(found - wanted) <= program.agrees * max(1.0, abs(wanted)):
@@ -317,7 +319,8 @@ def document(say: Callable[[str], None] = lambda _: None) -> dict[str, Any]:
         about = machine(core)
     compiler = subprocess.run(["cc", "--version"], check=True, capture_output=True, text=True).stdout.splitlines()[0]
     return {
-        "schema": SCHEMA, "date": datetime.datetime.now(datetime.UTC).date().isoformat(), "machine": about, "compiler": compiler,
+        "schema": SCHEMA, "date": datetime.datetime.now(datetime.UTC).date().isoformat(), "machine": about,
+        "compiler": compiler,
         "rows": rows, "call": call, "compiled": compiled,
     }  # fmt: skip
 
@@ -326,13 +329,13 @@ def document(say: Callable[[str], None] = lambda _: None) -> dict[str, Any]:
 # The page.
 
 _TEXT = """{begin}
-Seconds of a call beside `cc {flags}` of the same algorithm in float64, on one core. A call runs forward, copies its result, and runs
-back; a gradient in C computes the value, too. The bar is {bar:g} times C.
+Seconds of a call beside `cc {flags}` of the same algorithm in float64, on one core. A call runs forward, copies its
+result, and runs back; a gradient in C computes the value, too. The bar is {bar:g} times C.
 
 {rows}
 
-A warm call of a program of one pass takes {call}; the bar is {call_bar}. Measured by `python -m retrograd.benchmarks.functional docs`,
-each value and gradient after it agreed with that of C.
+A warm call of a program of one pass takes {call}; the bar is {call_bar}. Measured by
+`python -m retrograd.benchmarks.functional docs`, each value and gradient after it agreed with that of C.
 
 Seconds of the compiler, from the function to its program, on one core. The bar is one second.
 

@@ -61,8 +61,8 @@ def with_deep_stack(make: Callable[[], T]) -> T:
 def collector_paused() -> Iterator[None]:
     """In the block, cycles of garbage are not searched for, as a quarter of a compilation's time was spent on that.
 
-    Nearly all objects of the compiler live until its end, so little is left lying. Blocks of several threads may overlap:
-    the first that found the collector at work starts it again.
+    Nearly all objects of the compiler live until its end, so little is left lying. Blocks of several threads may
+    overlap: the first that found the collector at work starts it again.
     """
     was = gc.isenabled()
     gc.disable()

@@ -31,7 +31,8 @@ WRITTEN: dict[Callable[..., Any], str] = {
     np.round: "fixed(round(x))", np.float64: "fixed(x)", np.heaviside: "select(x > 0, 1.0, select(x < 0, 0.0, y))",
     np.sqrt: "sqrt(x)", np.exp: "exp(x)", np.log: "log(x)", np.sin: "sin(x)", np.cos: "cos(x)", np.tan: "tan(x)", np.arctan: "atan(x)",
     np.arctan2: "atan2(x, y)", np.positive: "+x", np.logaddexp: "(x + y + abs(x - y)) / 2 + log(1 + exp(-abs(x - y)))",
-    np.logical_and: "(x != 0) & (y != 0)", np.logical_or: "(x != 0) | (y != 0)", np.logical_xor: "(x != 0) ^ (y != 0)", np.logical_not: "x == 0",
+    np.logical_and: "(x != 0) & (y != 0)", np.logical_or: "(x != 0) | (y != 0)",
+    np.logical_xor: "(x != 0) ^ (y != 0)", np.logical_not: "x == 0",
     np.degrees: f"fixed(x) * {180 / math.pi!r}", np.radians: f"fixed(x) * {math.pi / 180!r}",
 }  # fmt: skip
 #: the same for functions of arrays; Python's `any` and `all` are not among them
@@ -41,7 +42,7 @@ OF_ARRAYS: dict[Callable[..., Any], str] = {
     np.average: "mean(x)", np.var: "mean((x - mean(x)) ** 2)", np.ptp: "x.max() - x.min()",
     np.any: "sum(x != 0) > 0", np.all: "sum(x == 0) == 0", np.count_nonzero: "sum(x != 0)",
 }  # fmt: skip
-#: functions of bools, where NumPy has other values than of the numbers 0 and 1 → an expression of these; None: it has none
+#: functions of bools, where NumPy has other values than of 0 and 1 → an expression of these; None: it has none
 OF_BOOLS: dict[Callable[..., Any], str | None] = {
     np.add: "x | y", np.multiply: "x & y", np.floor: "x", np.ceil: "x", np.trunc: "x",
     np.dot: "(x @ y) > 0", np.matmul: "(x @ y) > 0", np.inner: "(x @ y.T) > 0", np.vdot: "(x.ravel() @ y.ravel()) > 0",

@@ -1,4 +1,4 @@
-"""Functional programs beside C: values and gradients agree, a wrong one is not timed, and the page has the kept rows."""
+"""Functional programs beside C: they agree, a wrong value is not timed, and the page has the kept rows."""
 
 from __future__ import annotations
 

@@ -365,7 +365,8 @@ class ExpressionReader:
             if (other := OF_BOOLS[found]) is None:
                 message = f"`{shortened(node)}` of bools has no value in NumPy"
                 shown = dict(zip("xyz", map(shortened, args), strict=False))
-                hint = f"Write `{ALTERNATIVES[found.__name__].format(**{'x': 'x', 'y': 'y'} | shown)}`, in which a bool is 0 or 1."
+                instead = ALTERNATIVES[found.__name__].format(**{"x": "x", "y": "y"} | shown)
+                hint = f"Write `{instead}`, in which a bool is 0 or 1."
                 of_bools = core.Refusal("RG0703", message, hint, place)
             else:
                 of_bools = filled(other)

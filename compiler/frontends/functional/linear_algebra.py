@@ -2,7 +2,8 @@
 
     L = np.linalg.cholesky(A)        L := zeros; cholesky(L, A)
 
-The array is undone with the block that it stands in, by the inverse of the call. So a derivative needs no rule of its own.
+The array is undone with the block that it stands in, by the inverse of the call. So a derivative needs no rule of its
+own.
 """
 
 from __future__ import annotations

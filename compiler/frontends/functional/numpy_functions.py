@@ -6,7 +6,7 @@
     np.cumsum(x), np.prod(x, axis=0)             y[0] = x[0], y[i] = y[i − 1] ∘ x[i] (`Accumulated`)
     np.std(x), np.argmax(x), np.linalg.norm(x)   an expression of these (`EXPRESSIONS`)
 
-Each is a `Primitive`, or made of such. Moved elements are a view where strides reach them, and copies in any other case.
+Each is a `Primitive`, or made of such. Moved elements are a view where strides reach them, and else copies.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ METHODS: dict[str, Callable[..., Any]] = {
 # Functions that are an expression of others, over the array x; y: the second array.
 
 
-def _along(axis: int | None, keepdims: bool = False) -> str:
+def _along(axis: int | None = None, keepdims: bool = False) -> str:
     return ("" if axis is None else f", axis={axis}") + (", keepdims=True" if keepdims else "")
 
 
@@ -124,7 +124,7 @@ EXPRESSIONS: dict[Callable[..., Any], Callable[..., str | None]] = {
     np.any: lambda axis=None, keepdims=False: f"np.sum(x != 0{_along(axis, keepdims)}) > 0",
     np.all: lambda axis=None, keepdims=False: f"np.sum(x == 0{_along(axis, keepdims)}) == 0",
     np.count_nonzero: lambda axis=None, keepdims=False: f"np.sum(x != 0{_along(axis, keepdims)})",
-    np.ptp: lambda axis=None, keepdims=False: f"np.subtract(np.max(x{_along(axis, keepdims)}), np.min(x{_along(axis, keepdims)}))",
+    np.ptp: lambda **given: f"np.subtract(np.max(x{_along(**given)}), np.min(x{_along(**given)}))",
 }  # fmt: skip
 
 
@@ -669,7 +669,7 @@ def _gathered_axes(
 
 
 def table(reader: Reader, name: str, node: ast.ListComp, scope: Scope) -> core.Core | None:
-    """`np.stack([f(x) for x in X])` and `np.array([… for i in range(3)])`: rows by the loop `Table`, where X is an array.
+    """`np.stack([f(x) for x in X])`, `np.array([… for i in range(3)])`: rows by the loop `Table`, where X is an array.
 
     None for other comprehensions: with a test, over several sequences, or over a range of a length of the run.
     """
@@ -769,7 +769,7 @@ class Table:
 
 @dataclass(eq=False, frozen=True)
 class Einsum:
-    """Σ over the axes that the result lacks. `inputs`: the axes of each array, by letters; `made`: those of the result."""
+    """Σ over the axes that the result lacks. `inputs`: the axes of each array, by letters; `made`: of the result."""
 
     function: SourceFunction
     inputs: tuple[str, ...]

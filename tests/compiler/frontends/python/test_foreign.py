@@ -30,7 +30,8 @@ EXPRESSIONS = [
     "np.inner(a, a)", "np.outer(a, a[1:])[2, 1]", "np.transpose(a)[1]", "np.diff(a)[1]", "np.average(a)", "np.var(a)",
     "np.ptp(a)", "np.round(y + x)", "np.float64(n)", "np.any(a > y)", "np.all(a > x)", "np.all(a > y)",
     "np.any(a > 9)", "np.count_nonzero(a - 2)", "np.heaviside(x, y)", "np.heaviside(-x, y)",
-    "np.heaviside(n - 5, 0.5)", "np.logaddexp(x, y)", "np.logaddexp(x, x)", "np.positive(x)", "np.logical_and(x, n > 4)", "np.logical_or(n > 6, n < 4)",
+    "np.heaviside(n - 5, 0.5)", "np.logaddexp(x, y)", "np.logaddexp(x, x)", "np.positive(x)",
+    "np.logical_and(x, n > 4)", "np.logical_or(n > 6, n < 4)",
     "np.logical_xor(x, y)", "np.logical_not(n - 5)", "np.amax(a)", "np.amin(a)", "np.diff(np.outer(a, a))[1, 1]",
     "np.inner(np.outer(a, a), np.outer(a, a[::-1]))[0, 2]", "np.var(np.outer(a, a))",
     "(a * 2).sum()", "np.exp(a).sum()", "np.clip(a, 1, 2).sum()", "np.maximum(a, x).sum()", "np.where(a > y, a, 0).sum()",
@@ -129,8 +130,9 @@ def test_one_value_in_each_place() -> None:
 NOT_NUMPYS = ["np.var(z)", "np.ptp(b)", "np.subtract(b, b)[0]", "np.negative(b)[1]"]
 #: of bools, in which NumPy's sum is `or`
 OF_BOOLS = [
-    "np.inner(b, b)", "np.vdot(b, b)", "np.dot(b, b)", "np.matmul(b, b)", "np.diff(b)[0]", "np.add(b, b)[0]", "np.add(b, True)[1]",
-    "np.multiply(b, b)[1]", "np.outer(b, b)[0, 2]", "np.add(np.max(b), b)[0]", "np.add(np.multiply(b, b), np.floor(b))[0]",
+    "np.inner(b, b)", "np.vdot(b, b)", "np.dot(b, b)", "np.matmul(b, b)", "np.diff(b)[0]", "np.add(b, b)[0]",
+    "np.add(b, True)[1]", "np.multiply(b, b)[1]", "np.outer(b, b)[0, 2]", "np.add(np.max(b), b)[0]",
+    "np.add(np.multiply(b, b), np.floor(b))[0]",
 ]  # fmt: skip
 
 
@@ -144,7 +146,7 @@ def test_bools_as_numpy_takes_them(expression: str, tmp_path: Path, written: Wri
 
 @pytest.mark.parametrize("expression", NOT_NUMPYS)
 def test_where_numpy_has_another_value_the_call_is_refused(expression: str, tmp_path: Path, written: Written) -> None:
-    """A variance of complex numbers is of |z − mean|²; no difference of bools is defined. What is advised has a stated value."""
+    """A variance of complex numbers is of |z − mean|²; bools have no difference. What is advised has a value."""
     z, b = np.array([1 + 1j, 2 - 1j, -0.5j]), np.array([True, False, True])
     head = f"{HEAD}@reversible\ndef f(y: fixed, z: Array[complex, 3], b: Array[bool, 3]):\n    y += "
     name = f"refused_{NOT_NUMPYS.index(expression)}"
