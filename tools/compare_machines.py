@@ -252,8 +252,10 @@ class Losses(NamedTuple):
     def energy(self, hertz: float, bits: float | None = None) -> float:
         """The likely energy of the reversible gates, or of irreversible gates that lose these bits."""
         if bits is None:
-            return self.garbage * LEAST + self.reversible[1] * hertz
-        return max(self.gates[1] * hertz, bits * LEAST) + self.buffers[1] * hertz
+            spent = self.garbage * LEAST + self.reversible[1] * hertz
+        else:
+            spent = max(self.gates[1] * hertz, bits * LEAST) + self.buffers[1] * hertz
+        return float(spent)
 
 
 def logic_of(net: Network) -> Logic:
