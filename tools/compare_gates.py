@@ -562,7 +562,8 @@ def page(facts: Mapping[str, Any]) -> str:
         gates_low=f"{min(gates_alone):.2g}", gates_high=f"{max(gates_alone):.2g}",
         lines_low=f"{min(with_lines):.2g}", lines_high=f"{max(with_lines):.2g}",
         core_low=f"{min(against_core):,.0f}", core_high=f"{max(against_core):,.0f}",
-        product_ratio=str(ratio(fast["garbage"], fast[IRREVERSIBLE])), product_core=str(ratio(fast[CORE], fast["garbage"])),
+        product_ratio=str(ratio(fast["garbage"], fast[IRREVERSIBLE])),
+        product_core=str(ratio(fast[CORE], fast["garbage"])),
         lines_share=f"{lines_share:.0%}", bound=with_prefix(thermal_energy(4.2), "J", 3),
         dropped=with_prefix(0.5 * DEVICE["capacitance"] * DEVICE["voltage"] ** 2, "J", 3),
         **{f"{key}_{end}": f"{x:.2g}" for key, name in zip(("ideal", "good", "poor"), GENERATORS, strict=True)

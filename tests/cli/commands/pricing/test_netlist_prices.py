@@ -68,7 +68,8 @@ def test_a_gate_of_many_lines(cli: Cli, folder: Path) -> None:
         (["--garbage", "left"], "RG0512"), (["--temperature", "4.2K"], "RG0512"), (["--figure", "power=1W"], "RG0512"),
         (["--tech", "no"], "RG1101"), (["--tech", "aqfp", "--temperature", "300K"], "RG1108"),
         (["--tech", "aqfp", "--figure", "voltage=1V"], "RG1109"), (["--tech", "aqfp", "--draw", "x.svg"], "RG0512"),
-        (["--irreversible", "--real", "x.real"], "RG0512"), (["--draw", "x.png"], "RG0512"), (["--draw", "svg"], "RG0512"),
+        (["--irreversible", "--real", "x.real"], "RG0512"),
+        (["--draw", "x.png"], "RG0512"), (["--draw", "svg"], "RG0512"),
     ],
 )  # fmt: skip
 def test_wrong_options(cli: Cli, options: list[str], error: str) -> None:
