@@ -79,8 +79,9 @@ class Workload(NamedTuple):
 
 
 class Run(NamedTuple):
-    """The cost of a run: instructions, and cycles on each core, those with fewer units than the core fast among them; on the core barrel, of
-    a thread.
+    """The cost of a run: instructions, and cycles on each core, those with fewer units than the core fast among them.
+
+    On the core barrel, they are cycles of a thread.
     """
 
     instructions: int

@@ -147,14 +147,17 @@ def sizes_table(found: Results) -> str:
 def cores_table(found: Results, each: Mapping[str, Sequence[float]]) -> str:
     """The resources, clocks and instructions a second of each core in Q16.16, on the slowest device.
 
-    `each`: the cycles that an instruction of one program takes forward, back, and on average. A core with n lanes or threads executes n
-    programs, each on a lane or thread: instructions a second = n · clock / cycles.
+    `each`: the cycles that an instruction of one program takes forward, back, and on average. A core with n lanes or
+    threads executes n programs, each on a lane or thread: instructions a second = n · clock / cycles.
     """
     ways = "forward", "back, D = 1", "both"
     rows = [
-        ["Core", *_RESOURCES, "Clock, MHz", "Seeds", *(f"Cycles, {way}" for way in ways), *(f"Millions a second, {way}" for way in ways),
-         "both, a thousand LUTs"]
-    ]  # fmt: skip
+        [
+            *("Core", *_RESOURCES, "Clock, MHz", "Seeds", *(f"Cycles, {way}" for way in ways)),
+            *(f"Millions a second, {way}" for way in ways),
+            "both, a thousand LUTs",
+        ]
+    ]
     some = {case: document for case, document in found.items() if case.format == SMALL and case.grade == 6}
     for case, document in some.items():
         mhz, cycles = clock(document), [n / case.lanes for n in each["small" if case.core == LANES else case.core]]

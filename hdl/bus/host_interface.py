@@ -213,9 +213,7 @@ class HostInterface(wiring.Component):
         #: it copies words to and from the host's memory
         self.dma = DirectMemoryAccess(p) if p.dma else None
         several = p.core in BATCH_CORES
-        #: In a core whose threads are written one after the other: a write for all threads reaches one of them, and
-        #: goes on with the next thread.
-        self.each = Signal()
+        #: in a core whose threads are written one after the other: the write goes on with the next thread
         self.goes_on = Signal() if p.core == BARREL else None
         super().__init__(
             {
@@ -435,15 +433,8 @@ class HostInterface(wiring.Component):
         if self.goes_on is not None:
             # A write goes on with the next thread. A copy or zeros for all threads hold no read of a slot up: such a read
             # depends on no thread.
-            # A read begins when the thread of `lane` is selected again.
-            held_up = Mux(bus.we, self.goes_on, self.each)
-            begins = begins & ~(held_up & (bus.we | ~busy | self.accepted.valid))
+            begins = begins & ~(self.goes_on & (bus.we | ~busy | self.accepted.valid))
             waits = ~waited[-1]
-            # The word of a slot stands in a register: its thread, the memories of that thread's state and the choice
-            # among all slots are a long path. The state is there a cycle before the read is answered.
-            shown = Signal.like(told)
-            m.d.sync += shown.eq(told)
-            told = shown
         # A write takes effect in the cycle of its answer, from registers. The address of a read is thus the only path
         # from the bus to the core.
         write, acting = self.accepted, Signal(HostRegister)
@@ -558,8 +549,7 @@ class HostInterface(wiring.Component):
                 m.d.comb += changes.eq(acts & Cat(commands[name] for name in of_core).any())
             with m.Case(HostRegister.PC, HostRegister.BR, HostRegister.DIRECTION):
                 m.d.comb += changes.eq(acts)
-        each = self.each
-        m.d.comb += each.eq(self.lane.all & (changes | self.window.write))
+        each = self.lane.all & (changes | self.window.write)
         m.d.comb += [goes_on.eq(each & (thread != last)), self.selected.eq(Mux(each, thread, self.lane.index))]
         with m.If(each):
             m.d.sync += thread.eq(Mux(goes_on, thread + 1, 0))

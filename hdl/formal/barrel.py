@@ -2,15 +2,15 @@
 """Proofs of the core `barrel`: the order of turns, and that no state of a thread reaches another thread.
 
 turns     cycle k belongs to thread (t − k) mod n, where t is the thread of cycle 0, and t + 1 mod n follows t
-threads   a word of a thread is written only in the cycle of its turn that writes it, and read only in one that reads it;
-          a mark of a thread changes only in a cycle of its turn
+threads   a word of a thread is written only in the cycle of its turn that writes it, and read only in a cycle that
+          reads it; a mark of a thread changes only in a cycle of its turn
 
 Each claim is about one cycle from any state of all registers and memories, with any inputs, while the core is not idle,
 has not been idle in the cycle before, and carries out no command of the host. The claims on turns show that the
 assumption on turns holds in every cycle after a reset. A register between two cycles holds what belongs to the turn of
 its cycle, and is no word of a thread.
 
-That a step is the table's is not claimed of this core: its lockstep compares each retirement with the reference machine.
+That a step is the table's is not claimed of this core: lockstep compares each retirement with the reference machine.
 """
 
 from __future__ import annotations

@@ -161,7 +161,7 @@ def test_exit_codes_of_functions(cli: Cli) -> None:
         (["verilog", "--core", "barrel", "--lanes", "7"], "RG0507", "the core barrel has 8 to 16"),
         (["run", "f.py:square", "0", "1", "--core", "barrel"], "RG0512", "the elements of a batch"),
         (["formal", "mov.add", "--core", "barrel"], "RG0512", "the proofs of the core barrel are of its parts"),
-        (["formal", "turns", "--classes", "--core", "barrel"], "RG0512", "name one of turns, threads"),
+        (["formal", "turns", "--classes", "--core", "barrel"], "RG0512", "are of its parts, and not of opcodes"),
         (["verilog", "--lanes", "2"], "RG0512", "--lanes is for the cores lanes and barrel, and not for small"),
         (["formal", "order"], "RG0506", "no instruction or part is named `order`"),
         (["formal", "mask"], "RG0506", "no instruction or part is named `mask`"),

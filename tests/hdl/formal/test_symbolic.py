@@ -125,7 +125,8 @@ def test_bits_at_an_unknown_place_and_words_of_this_cycle() -> None:
     for place, number in product(range(8), (0b1011, 0b0110)):
         given = z3.And(solved(at) == place, solved(x) == number)
         for signal, word in (
-            (made.bits, number >> place & 3), (made.signs, (number - (number >> 3 << 4)) >> place & 3), (made.word, place),
+            (made.bits, number >> place & 3), (made.signs, (number - (number >> 3 << 4)) >> place & 3),
+            (made.word, place),
         ):  # fmt: skip
             assert proved(z3.Implies(given, solved(hardware.peek(signal)) == word)), (signal.name, place, number)
     (store,) = hardware.stores

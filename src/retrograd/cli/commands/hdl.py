@@ -218,7 +218,8 @@ def arguments_of_formal(p: Parser) -> None:
         "opcodes",
         nargs="*",
         metavar="OPCODE",
-        help="such as mul.add; or multiplier, divider, ROM, bus, of the core lanes mask or order, of barrel turns or threads (default: all of them)",
+        help="such as mul.add; or multiplier, divider, ROM, bus, of the core lanes mask or order; of barrel turns or "
+        "threads (default: all of them)",
     )
     format_option(p, "8,4")
     p.core_option("")
