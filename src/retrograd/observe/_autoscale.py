@@ -344,9 +344,9 @@ class _Choice:
                 size.join(extent)
             if key is None:
                 continue
-            own = isinstance(place, Var) and place.kind.is_fixed and place.kind is not Kind.FIXED
             # A point that merely follows from those that are written is no point of the user's.
-            if own and key[0] == "variable" and any(s.pinned(*key[1:]) for s in self.sites.values()):
+            written = key[0] == "variable" and any(s.pinned(*key[1:]) for s in self.sites.values())
+            if written and isinstance(place, Var) and place.kind.is_fixed and place.kind is not Kind.FIXED:
                 part.pinned = place.kind.point(self.w)
             if isinstance(place, Region):
                 at, bits = m.outlier(place)
