@@ -555,7 +555,8 @@ class Temporaries:
             return False
         invariant = [self._hoist(x, indices) for x in e.args]
         if all(invariant):
-            return True
+            # The index of an array with one element has no part in its address, and is tested nevertheless.
+            return e.op != "load" or not e.param.checks or variables(e).isdisjoint(indices)
         for x, fixed in zip(e.args, invariant, strict=True):
             if fixed and x.op not in ("const", "read", "add", "sub", "neg", "not", "view"):
                 self.operand(x)

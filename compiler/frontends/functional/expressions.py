@@ -514,7 +514,10 @@ class ExpressionReader:
 
     def _is_computed(self, node: ast.expr, scope: Scope) -> bool:
         """Whether an expression is no module, class or function from around the function."""
-        if not isinstance(node, ast.Name | ast.Attribute) or self._is_local(node, scope):
+        base = node
+        while isinstance(base, ast.Attribute):
+            base = base.value
+        if not isinstance(base, ast.Name) or self._is_local(node, scope):
             return True
         return isinstance(self.found(node), np.ndarray)
 
