@@ -654,7 +654,7 @@ TABLES = (
     Table("cumulative", "Leapfrog: errors that add up",
           "Mean distance of the planets from a run of more precision, in astronomical units, after steps of a "
           "hundredth of a year. *In place*: a vector qⱼ − qᵢ takes the place of qⱼ, and an "
-          "addition, which float64 rounds, restores qⱼ. In fixed point it is exact, and both programs give the same words.",
+          "addition, which float64 rounds, restores qⱼ. In fixed point it is exact: both programs give the same words.",
           "run", NUMBER, _adding_up),
     Table("states", "Bennett's scheme beside checkpoints",
           "kⁿ steps of a chain. Bennett's scheme leaves only input and output, and its way back takes as many calls again. Checkpoints (Griewank "
@@ -707,8 +707,8 @@ def page(document: dict[str, Any], gpu: dict[str, Any] | None = None) -> str:
 # The papers' tables
 
 The tables of the papers at their sizes, published values beside ours. Published: {SOURCE}; in float64, on another machine.
-Every published value is from a data file of that repository, and none is from the printed tables. *Generated*: as many points as in the
-paper, of our own, since its file is not at hand.
+Every published value is from a data file of that repository, and none is from the printed tables.
+*Generated*: as many points as in the paper, of our own, since its file is not at hand.
 Columns of Retrograd, and columns with *here*, are of one process on one core of this machine: {", ".join(machines) or "none"}
 ({_span(dates)}). Compare systems within a machine. Retrograd computes in Q32.32 with every check on, and each result was compared with a
 reference in float64 before it was timed.
