@@ -55,8 +55,8 @@ class ArrayLayout(NamedTuple):
     offset: int
     shape: tuple[int, ...]
     strides: tuple[int, ...]
-    #: of each axis of a stack: how many words before the stack's first element, or a field of it, its count lies; of an axis
-    #: of an array 0. Empty without stacks
+    #: of each axis of a stack: how many words before the stack's first element, or a field of it, its count lies; 0 for
+    #: axes of arrays. Empty without stacks
     counts: tuple[int, ...] = ()
 
     def element_at(self, word: int) -> str | None:

@@ -5,11 +5,25 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
+from math import gcd, prod
+from operator import mul
 from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
-from retrograd.compiler.ir.expressions import Address, E, InRange, Length, load, negated, read, walk
+from retrograd.compiler.ir.expressions import (
+    Address,
+    E,
+    InRange,
+    Length,
+    difference_of,
+    linear,
+    load,
+    negated,
+    read,
+    walk,
+)
 from retrograd.compiler.ir.flatten import Temporaries
 from retrograd.compiler.ir.statements import Block, Const, If, Kind, Local, Operand, Test, Var, invert
 from retrograd.compiler.language.types import (
@@ -25,13 +39,15 @@ from retrograd.compiler.language.types import (
     Type,
     complete,
     element_of,
+    is_known,
+    known,
     mismatch,
     row_major,
     struct_of,
     tuple_of,
 )
 from retrograd.isa.diagnostics import Span, advised
-from retrograd.isa.words import brief
+from retrograd.isa.words import Format, brief
 
 
 @dataclass(frozen=True)
@@ -272,6 +288,38 @@ def overlap(value: Value, other: Value) -> bool:
             for y in places(other)
         )
     return any(_same(x, y) for x in places(value) for y in places(other))
+
+
+def needed_distance(x: ArrayView, y: ArrayView, w: Format) -> int | None:
+    """How far the words of two views of one shape must be apart for no word of one to be another element of the other.
+
+    0: it is certainly none; None: it certainly is one. Trap: views that are not dense, with indices of the run, count as apart.
+    """
+    distance, same = x.address.minus(y.address), x.strides == y.strides
+    if x.address.region is not y.address.region or not is_known(x.shape) or (same and distance == 0):
+        return 0
+    size = prod(x.shape) * x.element.size
+    dense = same and x.strides == row_major(x.shape, x.element.size)
+    if distance is not None and dense:
+        return None if abs(distance) < size else 0
+    if distance is not None:
+        one, other = ({sum(map(mul, i, v.strides)) for i in product(*map(range, known(v.shape)))} for v in (x, y))
+        return 0 if one.isdisjoint(word - distance for word in other) else None
+    # The distance is a multiple of `common` and a rest, as that of two rows, which are the same or apart.
+    terms, rest = linear(difference_of(x.address, y.address, w))
+    common = gcd(*terms.values())
+    return 0 if not dense or (rest % common == 0 and common >= size) else size
+
+
+def disjoint_by_stride(at: Address, place: ArrayView) -> bool:
+    """Whether an address that moves in steps of the strides of a view misses it: another column, another field."""
+    steps = [abs(k) for _, k in at.terms] + [abs(s) for s in place.strides]
+    common = gcd(*steps) if steps else 0
+    distance = at.offset - place.address.offset
+    same_base = at.base is place.address.base
+    return (
+        same_base and common > 1 and not place.address.terms and place.element.size <= distance % common <= common - 1
+    )
 
 
 def _same(x: Var | Address, y: Var | Address) -> bool:

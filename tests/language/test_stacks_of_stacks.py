@@ -156,10 +156,7 @@ def of_two_rooms(s: Stack[int, 3], u: Stack[int, 4]):
 def test_stacks_of_two_types_are_not_exchanged() -> None:
     with pytest.raises(rg.RetrogradError, match="RG0703") as caught:
         of_two_rooms([], [])
-    assert (
-        caught.value.diagnostics[0].hint
-        == "Declare both as Stack[…, 4]: the room for values is a part of a stack's type."
-    )
+    assert "Declare both stacks with one type" in str(caught.value.diagnostics[0].hint)
 
 
 @pytest.mark.parametrize("f", [dirty_array, dirty_stack], ids=lambda f: f.__name__)

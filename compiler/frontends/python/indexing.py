@@ -439,8 +439,8 @@ def _constant_item(cx: Context, array: Any, keys: Sequence[ast.expr], node: ast.
 # -----------------------------------------------------------------------------
 # Other shapes of an array: `a.reshape(2, -1)`, `a.ravel()`, `a.flatten()`, `np.reshape(a, (2, 3))`, in row-major order.
 #
-# As in NumPy the new array has the words of a where strides reach them in the new order, for `ravel` without gaps. Else,
-# and for `flatten`, it is a value, and a name of it is a copy.
+# As in NumPy the new array has the words of a where strides reach them in the new order, for `ravel` without gaps.
+# Else, and for `flatten`, it is a value, and a name of it is a copy.
 
 
 def reshaped(cx: Context, x: ArrayView | Lazy, name: str, wanted: Sequence[Value], node: ast.Call) -> Value:

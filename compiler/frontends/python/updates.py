@@ -9,9 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import combinations, product
-from math import gcd, prod
-from operator import mul
+from itertools import combinations
 
 from retrograd.compiler.frontends.builder import words_at
 from retrograd.compiler.frontends.python.context import Context, lowers, performs
@@ -27,7 +25,6 @@ from retrograd.compiler.ir.expressions import (
     difference_of,
     indices_of,
     interval,
-    linear,
     loads,
     read,
     sub,
@@ -50,16 +47,7 @@ from retrograd.compiler.ir.statements import (
 )
 from retrograd.compiler.language import intrinsics
 from retrograd.compiler.language.arithmetic import broadcast, element, number_kind
-from retrograd.compiler.language.types import (
-    ScalarType,
-    bound,
-    is_complex,
-    is_empty,
-    is_known,
-    known,
-    note_range,
-    row_major,
-)
+from retrograd.compiler.language.types import ScalarType, bound, is_complex, is_empty, note_range
 from retrograd.compiler.language.values import (
     ArrayView,
     Constant,
@@ -71,7 +59,9 @@ from retrograd.compiler.language.values import (
     StructValue,
     Value,
     describe,
+    disjoint_by_stride,
     is_number,
+    needed_distance,
     overlap,
     scalars,
     type_of,
@@ -513,7 +503,7 @@ def _refuse_shifted(cx: Context, place: ArrayView, value: Value, node: ast.AST) 
         if variables(difference) - set(ones):
             # Other indices decide: each element is tested when the program runs.
             continue
-        if bounds is not None and not (size == 1 and _disjoint_by_stride(at, place)):
+        if bounds is not None and not (size == 1 and disjoint_by_stride(at, place)):
             hint = "write a loop over the elements, in the order that you mean"
             message = f"`{shortened(node)}` reads elements of the array that it changes"
             cx.fail("RG0704", message, node, hint)
@@ -536,17 +526,6 @@ def _instead(cx: Context, update: str, kind: Kind, node: ast.AST) -> str | None:
     if kind.is_fixed and update == "xor":
         return "fixed numbers have += and -="
     return None
-
-
-def _disjoint_by_stride(at: Address, place: ArrayView) -> bool:
-    """Whether an address that moves in steps of the strides of a view misses it: another column, another field."""
-    steps = [abs(k) for _, k in at.terms] + [abs(s) for s in place.strides]
-    common = gcd(*steps) if steps else 0
-    distance = at.offset - place.address.offset
-    same_base = at.base is place.address.base
-    return (
-        same_base and common > 1 and not place.address.terms and place.element.size <= distance % common <= common - 1
-    )
 
 
 # -----------------------------------------------------------------------------
@@ -755,8 +734,7 @@ def _exchange(cx: Context, x: Value, y: Value, node: ast.AST) -> None:
         case StackValue(), StackValue() if x.type == y.type:
             _exchange(cx, x.words, y.words, node)
         case ArrayView(), ArrayView() if x.shape == y.shape and x.element == y.element:
-            if is_known(x.shape):
-                _need_one_or_apart(cx, x, y, node)
+            _need_apart(cx, x, y, node)
             cx.over_elements(x.shape, lambda index: _exchange(cx, element(x, index), element(y, index), node))
         case _:
             code = "RG0712" if isinstance(x, ArrayView) and isinstance(y, ArrayView) else "RG0703"
@@ -764,39 +742,23 @@ def _exchange(cx: Context, x: Value, y: Value, node: ast.AST) -> None:
             way = "Exchange two places of one type and shape."
             if isinstance(x, Scalar) and isinstance(y, Scalar) and x.kind.is_fixed and y.kind.is_fixed:
                 way = _ONE_POINT
-            elif isinstance(x, StackValue) and isinstance(y, StackValue) and x.type.element == y.type.element:
-                room = max(x.type.capacity, y.type.capacity)
-                way = f"Declare both as Stack[…, {room}]: the room for values is a part of a stack's type."
+            elif isinstance(x, StackValue) and isinstance(y, StackValue):
+                way = "Declare both stacks with one type: the room for values is a part of it."
             cx.fail(code, message, node, way)
 
 
-def _need_one_or_apart(cx: Context, x: ArrayView, y: ArrayView, node: ast.AST) -> None:
-    """Refuse or test that slices of one array overlap in part: exchanges of elements would move a word twice."""
-    distance, size = x.address.minus(y.address), prod(known(x.shape)) * x.element.size
-    same, dense = x.strides == y.strides, row_major(known(x.shape), x.element.size)
-    if x.address.region is not y.address.region or (same and distance == 0) or not size:
-        return
-    message = f"two slices that overlap are exchanged: a word of `{shortened(node)}` is also in the other, elsewhere"
-    if distance is not None:
-        meet = same and x.strides == dense and abs(distance) < size
-        if not (same and x.strides == dense):
-            one, other = ({sum(map(mul, i, v.strides)) for i in product(*map(range, known(v.shape)))} for v in (x, y))
-            meet = not one.isdisjoint(word - distance for word in other)
-        if meet:
-            cx.fail("RG0705", message, node, _APART)
-        return
-    # The distance is a multiple of `common` and a rest, as that of two rows, which are the same or apart.
-    terms, rest = linear(difference_of(x.address, y.address, cx.w))
-    common = gcd(*terms.values())
-    if x.strides != dense or not same or (rest % common == 0 and common >= size):
-        return
-    t = cx.builder.temporaries()
-    differ(cx, t, x.address, y.address, size, size, "RG0705", message, node)
-    cx.builder.emit(t.wrap(()))
+def _need_apart(cx: Context, x: ArrayView, y: ArrayView, node: ast.AST) -> None:
+    """Refuse or test that an element of one view is another element of the other, since its word would be moved twice."""
+    size, t = needed_distance(x, y, cx.w), cx.builder.temporaries()
+    message = f"two slices that overlap are exchanged: `{shortened(node)}` has a word of the other elsewhere"
+    if size is None:
+        cx.fail("RG0705", message, node, "Exchange slices without common elements, or one element after the other.")
+    if size:
+        differ(cx, t, x.address, y.address, size, size, "RG0705", message, node)
+        cx.builder.emit(t.wrap(()))
 
 
-#: hints
-_APART = "Exchange slices without common elements, or one element after the other."
+#: a hint
 _ONE_POINT = "Give both the same point: a word changes its value with its point, and moving it would lose bits."
 
 

@@ -174,8 +174,8 @@ UNSETTLED_NOTE = (
 class Variable:
     """A live variable. A fixed-point value is exact, as a Fraction; that of a lognum is rounded to a float.
 
-    The value of an array is a list, of as many elements as asked for; that of a stack, also of one in an array or a stack, has
-    the elements that were pushed.
+    The value of an array is a list, of as many elements as asked for; that of a stack, also within an array or a stack,
+    has the elements that were pushed.
     """
 
     name: str
@@ -184,7 +184,7 @@ class Variable:
     value: Value | Values
     #: ∂loss/∂variable so far; None unless the machine differentiates
     cotangent: Fraction | list[Fraction | None] | None = None
-    #: of an array: its axes; of a stack: the number of its elements, and of the stacks in an array or a stack their room
+    #: of an array: its axes; of a stack: the number of its elements; of stacks in an array or a stack: their room
     shape: tuple[int, ...] = ()
     #: whether an array has more elements than asked for
     more: bool = False

@@ -65,7 +65,8 @@ def shapes(tmp_path_factory: pytest.TempPathFactory, written: Written) -> Module
             )
         elif "(a " not in expression:
             lines.append(
-                f"@reversible\ndef copy_{k}(a: Array[fixed, 4, 6], b: Array[fixed, {lengths}], c: Array[fixed, 4, 6]):\n"
+                f"@reversible\n"
+                f"def copy_{k}(a: Array[fixed, 4, 6], b: Array[fixed, {lengths}], c: Array[fixed, 4, 6]):\n"
                 f"    s = {expression}\n    s += b\n    c += a\n    s -= b\n"
             )
     return written(tmp_path_factory.mktemp("shapes") / "shapes_of_test.py", HEAD + "\n".join(lines))
