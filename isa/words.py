@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
+from typing import SupportsFloat, SupportsIndex
 
 from retrograd.isa.diagnostics import Diagnostic, InputError
 
@@ -186,6 +188,22 @@ _FARTHEST = 4
 def nearest_point(point: int, width: int) -> int:
     """The nearest binary point that a type of words of this width can have: −4W ≤ p ≤ 4W."""
     return min(max(point, -_FARTHEST * width), _FARTHEST * width)
+
+
+def holding(value: SupportsFloat, w: Format) -> str | None:
+    """A hint at the places p after the point with which a word holds the number: |value| < 2^(W − 1 − p)."""
+    real = int(value) if isinstance(value, SupportsIndex) else float(value)
+    if isinstance(real, float) and not math.isfinite(real):
+        return None
+    exact = Fraction(real)
+    places = w.width - 1 - abs(int(exact)).bit_length()
+    if not -w.sign <= round(exact * Fraction(2) ** places) < w.sign:
+        places -= 1  # it is rounded to the next power of two
+    if places != nearest_point(places, w.width):
+        return None
+    whole = f"{Format(w.width, places)} holds it" if 0 <= places < w.width else f"no format of {w.width} bits holds it"
+    one = f"`fixed[{places}]` does for one variable"
+    return f"{whole}; {one}; `rg.autoscale` chooses the points of all by an example of the arguments"
 
 
 @lru_cache(maxsize=1024)

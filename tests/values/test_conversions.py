@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from fractions import Fraction
 from typing import Any
 
@@ -12,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from retrograd.compiler.language.types import BOOL, INT, ArrayType
 from retrograd.isa.diagnostics import InputError
-from retrograd.isa.words import WIDTHS, Format
+from retrograd.isa.words import WIDTHS, Format, format_of
 
 import retrograd as rg
 from retrograd.runtime._marshal import word_array
@@ -184,6 +185,16 @@ def test_errors_name_the_element(number: Any, bad: float) -> None:
     if code == "RG0601":
         assert str(bad) in message_of(caught)
         assert "Q8.8" in message_of(caught)
+
+
+@pytest.mark.parametrize("value", [2.0**31, -(2.0**31) - 1, 3.986e14, 2.0**31 - 2.0**-40, 2**40, 2.0**62])
+def test_the_format_of_the_hint_holds_the_number(value: float) -> None:
+    with pytest.raises(rg.InputError) as caught:
+        rg.fixed.to_words([value])
+    name = re.search(r"fix: (Q\d+\.\d+) holds it; `fixed", str(caught.value))
+    assert name is not None
+    w = format_of(name[1])
+    assert rg.fixed.to_reals(rg.fixed.to_words([value], w), w)[0] == pytest.approx(value)
 
 
 def test_zero_has_no_lognum() -> None:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from retrograd.isa.diagnostics import Diagnostic, InputError
-from retrograd.isa.words import Format, FormatError
+from retrograd.isa.words import Format, FormatError, holding
 
 
 def is_foreign(kind: type) -> bool:
@@ -157,7 +157,7 @@ def fixed_words(reals: NDArray[Any], w: Format, rounding: Rounding = "nearest") 
         if at is not None:
             raise fail("RG0602", "NaN is not a number", at)
         at = _first((scaled < low) | (scaled >= high))
-        raise fail("RG0601", f"{reals[at]!s} does not fit {w}", at or ())
+        raise fail("RG0601", f"{reals[at]!s} does not fit {w}", at or (), holding(reals[at or ()], w))
     return _masked(scaled, low, high)
 
 
@@ -191,17 +191,17 @@ def integer_words(integers: NDArray[Any], w: Format) -> Words:
         if int(integers.min()) < -most - 1:
             outside = outside | (integers < -most - 1)
         at = _first(outside) or ()
-        raise fail("RG0601", f"{integers[at]!s} does not fit {w}", at)
+        raise fail("RG0601", f"{integers[at]!s} does not fit {w}", at, holding(integers[at], w))
     if not exact:
         words = [w.wrap(round(w.times(n, w.frac))) for n in integers.ravel().tolist()]
         return np.array(words, dtype=np.uint64).reshape(integers.shape)
     return (integers.astype(np.int64) << np.int64(w.frac)).view(np.uint64) & np.uint64(w.mask)
 
 
-def fail(code: str, message: str, index: tuple[int, ...]) -> InputError:
+def fail(code: str, message: str, index: tuple[int, ...], hint: str | None = None) -> InputError:
     """The error about one element of an array."""
     where = "" if not index else f"element {index[0] if len(index) == 1 else index}: "
-    return InputError(Diagnostic(code, where + message))
+    return InputError(Diagnostic(code, where + message, hint=hint))
 
 
 def _first(wrong: NDArray[np.bool_]) -> tuple[int, ...] | None:

@@ -38,7 +38,7 @@ from retrograd.compiler.language.types import (
 )
 from retrograd.compiler.language.values import FormType, Unfilled
 from retrograd.isa.diagnostics import Diagnostic, InputError, PrecisionWarning
-from retrograd.isa.words import Format, brief, nearest_point
+from retrograd.isa.words import Format, brief, holding, nearest_point
 from retrograd.runtime._arrays import (
     WordArray,
     as_array,
@@ -464,7 +464,7 @@ def _word_of_object(kind: Kind, value: Any, w: Format, at: str, name: str, losse
         raise InputError(Diagnostic("RG0602", f"{at}{value!r:.40} is no number"))
     beyond = kind is Kind.FIXED and w.frac >= 0 and not -w.sign <= value < w.sign
     if isinstance(value, int) and (value.bit_length() > 1000 or beyond):
-        raise InputError(Diagnostic("RG0601", f"{at}{brief(value)} does not fit {w}"))
+        raise InputError(Diagnostic("RG0601", f"{at}{brief(value)} does not fit {w}", hint=holding(value, w)))
     word = _word(kind, value, w, name, losses)
     if word is None:
         # An integer fits longdouble, or is rounded as a lognum anyway.
