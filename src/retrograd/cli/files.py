@@ -36,7 +36,7 @@ from retrograd.isa.words import Format, format_of
 from retrograd.program_files import is_pisa, program_from
 from retrograd.simulator.engines.choice import machine_for
 from retrograd.simulator.engines.tiering import engine_named
-from retrograd.simulator.machine import MEMORY_LIMIT, Machine
+from retrograd.simulator.machine import MEMORY_LIMIT, REGISTERS, Machine
 
 if TYPE_CHECKING:
     from retrograd.compiler.compiled import Compiled
@@ -529,16 +529,28 @@ def _set(machine: Machine, text: str) -> None:
     if not equals:
         raise fail("RG0502", f"{option}: `=` is missing")
     word = constant(value, machine.format, labels, "RG0502", option)
-    if name[:1] == "r" and name[1:].isdecimal() and int(name[1:]) < len(machine.registers):
-        machine.registers[int(name[1:])] = word
-    elif name in machine.program.register_names:
-        machine.registers[machine.program.register_names[name]] = word
+    register = register_named(name, machine.program)
+    if register is not None:
+        machine.registers[register] = word
     elif name in labels:
         machine.load(labels[name], [word])
     else:
-        known = [*labels, *machine.program.register_names]
-        hint = nearest(name, known) or "write r0 to r255, a name of `.reg` in a text, or a data label"
+        hint = other_place(name, machine.program) or "write r0 to r255, a name of `.reg` in a text, or a data label"
         raise fail("RG0502", f"{option}: `{name}` is neither a register nor a data label", hint)
+
+
+def register_named(name: str, program: Program) -> int | None:
+    """The register that a command line names: `r3`, or a name of `.reg` in the text."""
+    if name[:1] == "r" and name[1:].isdecimal() and int(name[1:]) < REGISTERS:
+        return int(name[1:])
+    return program.register_names.get(name)
+
+
+def other_place(name: str, program: Program) -> str | None:
+    """A hint at the register or label that is meant by a name that is none; a PISA text has $3 for r3."""
+    if name[:1] == "$" and name[1:].isdecimal() and int(name[1:]) < 32:
+        return f"write r{name[1:]}"
+    return nearest(name, [*program.data_labels, *program.register_names])
 
 
 def output_regions(machine: Machine, texts: Sequence[str]) -> list[Region]:

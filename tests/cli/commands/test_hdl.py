@@ -91,6 +91,26 @@ def test_a_program(cli: Cli) -> None:
     assert ["x", "384", "1.5", "3"] in [line.split() for line in back.splitlines()]
 
 
+@pytest.mark.parametrize("name", ["half", "r7"])
+def test_set_takes_the_names_of_registers(cli: Cli, folder: Path, name: str) -> None:
+    (folder / "named.rga").write_text(".format 8, 4\n.reg half, r7\nstart\nadd half, 1\nfinish\n")
+    code, out, _ = cli("hdl", "run", "named.rga", "--set", f"{name}=2")
+    assert (code, out.split()[-3:-1]) == (OK, ["r7", "3"])
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "begins"),
+    [("r.h", "c", "/*"), ("r.svd", "svd", "<?xml"), ("r.md", "markdown", "<!--"), ("r.txt", None, "address")],
+)
+def test_the_suffix_tells_how_registers_are_written(
+    cli: Cli, folder: Path, name: str, kind: str | None, begins: str
+) -> None:
+    assert cli("hdl", "registers", "-o", name)[0] == OK
+    text = (folder / name).read_text()
+    assert text.startswith(begins)
+    assert text == cli("hdl", "registers", *(["--as", kind] if kind else []))[1]
+
+
 def test_as_json(cli: Cli) -> None:
     code, out, _ = cli("hdl", "run", "p.rga", "--grad", "y", "--set", "x=2.0q", "--set", "r7=-3", "--json")
     found = json.loads(out)

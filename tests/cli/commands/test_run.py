@@ -96,6 +96,10 @@ def test_set_refused(cli: Cli, text: str) -> None:
     assert f"--set {text}: " in refused(cli("run", "add.rga", "--set", text), "RG0502")
 
 
+def test_set_names_the_register_of_pisa(cli: Cli) -> None:
+    assert "fix: write r3" in cli("run", "add.rga", "--set", "$3=1")[2]
+
+
 def test_set_refuses_what_the_format_cannot_hold(cli: Cli) -> None:
     assert cli("run", "small.rga", "--set", "r1=0xffff")[0] == OK
     refused(cli("run", "small.rga", "--set", "r1=0x10000"), "RG0502")

@@ -14,6 +14,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from retrograd.cli import files as program_files
 from retrograd.cli.arguments import parse_arguments, plain, shown
 from retrograd.cli.batches import distribution_of
 from retrograd.cli.files import cached_folder, constant, function_and_inverse, is_function, load_function, load_program
@@ -333,7 +334,7 @@ def arguments_of_registers(p: Parser) -> None:
     """Options of `retrograd hdl registers`."""
     p.add_argument(
         "--as", dest="kind", choices=("c", "svd", "markdown"),
-        help="a C header, a CMSIS-SVD file, or the page of the documentation (default: a table)",
+        help="a C header, a CMSIS-SVD file, or the page of the documentation (default: as -o ends, else a table)",
     )  # fmt: skip
     p.add_argument("--base", metavar="ADDRESS", default="0", help="byte address of the device, for svd (default: 0)")
     format_option(p)
@@ -352,7 +353,8 @@ def execute_registers(options: RegistersOptions) -> int:
         raise fail("RG0507", f"--base: from {options.base[:40]} on, the device does not fit 32 bits of address")
     if options.output is not None:
         check_output(options.output)
-    match options.kind:
+    by_suffix = {".h": "c", ".svd": "svd", ".md": "markdown"}.get(Path(options.output or "").suffix)
+    match options.kind or by_suffix:
         case _ if options.json:
             text = json.dumps(as_dict(), indent=2) + "\n"
         case "c":
@@ -677,13 +679,15 @@ def _run_program(options: RunOptions) -> int:
 def _place(text: str, program: Program, option: str) -> Place:
     from retrograd.hdl.simulation.runs import Place
 
-    if text[:1] == "r" and text[1:].isdecimal() and int(text[1:]) < 256:
-        return Place(int(text[1:]), register=True)
+    register = program_files.register_named(text, program)
+    if register is not None:
+        return Place(register, register=True)
     if text in program.data_labels:
         return Place(program.data_labels[text])
     if text.isdecimal() and int(text) < program.memory:
         return Place(int(text))
-    hint = nearest(text, program.data_labels) or "write r0 to r255, a data label, or an address of its memory"
+    hint = program_files.other_place(text, program)
+    hint = hint or "write r0 to r255, a name of `.reg`, a data label, or an address of its memory"
     raise fail("RG0507", f"{option}: `{text[:40]}` is neither a register nor a place in memory", hint)
 
 
