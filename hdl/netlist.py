@@ -90,6 +90,7 @@ def convert(component: wiring.Component, name: str, undefined: bool = False) -> 
         tool = YOSYS
     except FileNotFoundError:
         tool = "yosys"
+        found(tool)  # before a design is written, which takes seconds
     commands = ["read_rtlil top.il", *[COLLISIONS] * undefined, "proc -nomux -norom", "memory_collect"]
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)

@@ -145,13 +145,19 @@ class CoprocessorDriver:
         Raises InputError RG0505 for a program that does not fit, or of another format.
         """
         if program.format != self.format:
-            _refuse(f"the program is {program.format}, and the co-processor {self.format}")
+            _refuse(
+                f"the program is {program.format}, and the co-processor {self.format}",
+                f"Write `.format {self.format.width}, {self.format.frac}` in a text, or compile a function with "
+                f'format="{self.format}".',
+            )
         words = max(program.memory, len(memory))
-        for what, n, room in (
-            ("instructions", len(program.code), self.code_words), ("words of data", words, self.data_words),
-        ):  # fmt: skip
+        for what, n, room, more in (
+            ("instructions", len(program.code), self.code_words, "code_words"),
+            ("words of data", words, self.data_words, "data_words"),
+        ):
             if n > room:
-                _refuse(f"the program has {n} {what}, and the co-processor room for {room}")
+                hint = f"Make the hardware with more room: Parameters(…, {more}={n}), or a greater number."
+                _refuse(f"the program has {n} {what}, and the co-processor room for {room}", hint)
         data = [*program.data, *[0] * (words - len(program.data))]
         data[: len(memory)] = memory
         # rd, ra and rb are bytes 6, 5 and 4 of an instruction. A program cannot reach a register that it does not name.
@@ -183,7 +189,10 @@ class CoprocessorDriver:
         Raises as `load`, and InputError RG0505 for no rows or more rows than lanes.
         """
         if not 1 <= len(rows) <= self.lanes:
-            _refuse(f"the batch has {len(rows)} rows, and the co-processor {self.lanes} lane{'s' * (self.lanes > 1)}")
+            _refuse(
+                f"the batch has {len(rows)} rows, and the co-processor {self.lanes} lane{'s' * (self.lanes > 1)}",
+                "Give at least one row, and at most one for each lane at a time.",
+            )
         longest = max(map(len, rows))
         *others, last = [[*row, *[0] * (longest - len(row))] for row in rows]
         self.load(program, last, backward=backward)
@@ -215,7 +224,7 @@ class CoprocessorDriver:
     def program(self) -> Program:
         """The program that was loaded. Raises InputError if there is none."""
         if self._program is None:
-            _refuse("no program was loaded")
+            _refuse("no program was loaded", "Call `load(program)` first.")
         return self._program
 
     def registers(self) -> list[int]:
@@ -473,5 +482,5 @@ class CoprocessorDriver:
         self._set(HostRegister.CONTROL, sum(HostRegister.CONTROL.field(name).mask for name in names))
 
 
-def _refuse(message: str) -> NoReturn:
-    raise InputError(Diagnostic("RG0505", message))
+def _refuse(message: str, hint: str) -> NoReturn:
+    raise InputError(Diagnostic("RG0505", message, hint=hint))

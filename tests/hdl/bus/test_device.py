@@ -199,13 +199,15 @@ def test_modes(buses: Callable[[Format], SimulatedBus]) -> None:
 def test_what_does_not_fit(buses: Callable[[Format], SimulatedBus]) -> None:
     device = CoprocessorDriver(buses(Q32))
     device.load(square(Q32))
-    for program, said in (
-        (square(Q64), "the program is Q32.32, and the co-processor Q16.16"),
-        (rg.assemble(".format 32, 16\nstart\n" + "add r1, 1\n" * 40 + "finish"), "has 42 instructions"),
-        (rg.assemble(".format 32, 16\n.memory 17\n.text\nstart\nfinish"), "has 17 words of data"),
+    long, wide = "start\n" + "add r1, 1\n" * 40 + "finish", ".memory 17\n.text\nstart\nfinish"
+    for program, said, way in (
+        (square(Q64), "the program is Q32.32, and the co-processor Q16.16", ".format 32, 16"),
+        (rg.assemble(f".format 32, 16\n{long}"), "has 42 instructions", "code_words=42"),
+        (rg.assemble(f".format 32, 16\n{wide}"), "has 17 words of data", "data_words=17"),
     ):
-        with pytest.raises(InputError, match=said):
+        with pytest.raises(InputError, match=said) as caught:
             device.load(program)
+        assert way in str(caught.value)
         assert device.memory() == [*square(Q32).data, 0, 0]
 
 
