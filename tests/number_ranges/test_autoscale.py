@@ -446,6 +446,7 @@ def logarithmic(y: fixed, x: lognum) -> None:
         (lambda: rg.autoscale(len, 1), "RG0603"),
         (lambda: rg.autoscale(logarithmic, 0.0, 1.0), "RG0603.*lognum"),
         (lambda: rg.autoscale(divided, 0.0, 0.0), "RG0604.*division by zero"),
+        (lambda: rg.autoscale(divided, 0.0, math.nan), "RG0602.*`x`: nan"),
         (lambda: rg.autoscale(divided, 0.0, 1.0, margin=-1), "RG0507"),
         (lambda: rg.autoscale(divided, sampler=lambda r: (0.0, 1.0), runs=0), "RG0507"),
         (lambda: rg.autoscale(divided, 0.0, sampler=lambda r: (0.0, 1.0)), "RG0603.*sampler"),

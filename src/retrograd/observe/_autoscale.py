@@ -202,6 +202,9 @@ class _Measured:
         own: list[list[tuple[int, bool]]] = []
         for a, value in zip(self.lowered.arguments, values, strict=True):
             places, numbers = numbers_of_argument(a.type, value, a.name, format)
+            wrong = next((x for x in numbers if isinstance(x, float) and not math.isfinite(x)), None)
+            if wrong is not None:
+                raise InputError(Diagnostic("RG0602", f"`{a.name}`: {wrong!r} is not a number"))
             own.append([(a.address + at, real) for at, real in enumerate(places)])
             given.update(enumerate(numbers, a.address))
         memory = self.program.run(given, self.extents)
