@@ -276,6 +276,13 @@ def test_expressions_have_few_nodes(text: str) -> None:
         session_of(SUM).evaluate(text)
 
 
+@pytest.mark.parametrize(("text", "way"), [("r1 / 2", "`//`"), ("$2 + 1", "`r2` is $2")])
+def test_the_hint_of_an_expression_leads_on(text: str, way: str) -> None:
+    with pytest.raises(InputError) as caught:
+        session_of(SUM).evaluate(text)
+    assert way in str(caught.value)
+
+
 def test_expressions() -> None:
     session = session_of(SUM, r1=5, r4=(1 << 64) - 1)
     for text in (

@@ -489,7 +489,8 @@ class Expression:
                 raise ValueError
             tree = ast.parse(text.strip(), mode="eval").body
         except (SyntaxError, ValueError, RecursionError, MemoryError):
-            raise self._fault(f"`{text[:60]}` is no expression") from None
+            hint = "Registers of PISA are r0 … r31 here: `r2` is $2." if "$" in text else None
+            raise self._fault(f"`{text[:60]}` is no expression", hint) from None
         self._value = self._compiled(tree)
 
     def __call__(self, machine: Machine) -> Any:
@@ -512,8 +513,8 @@ class Expression:
             raise self._fault(f"`{self.text[:60]}`: {error}") from None
 
     @staticmethod
-    def _fault(message: str) -> InputError:
-        return InputError(Diagnostic("RG1301", message))
+    def _fault(message: str, hint: str | None = None) -> InputError:
+        return InputError(Diagnostic("RG1301", message, hint=hint))
 
     def _place(self, text: str) -> Place:
         return place_named(text, self._machine.program, len(self._machine._memory))
@@ -624,7 +625,9 @@ class Expression:
                 parts, every = [self._compiled(x) for x in values], isinstance(op, ast.And)
                 return lambda machine: _operand(parts, every, machine)
             case _:
-                raise self._fault(f"`{self.text[:60]}`: `{ast.unparse(node)[:40]}` has no meaning here")
+                divides = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div)
+                hint = "Words are integers: `//` divides and rounds down." if divides else None
+                raise self._fault(f"`{self.text[:60]}`: `{ast.unparse(node)[:40]}` has no meaning here", hint)
 
 
 def _operand(parts: Sequence[_Value], conjunction: bool, machine: Any) -> Any:
