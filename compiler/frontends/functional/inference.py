@@ -849,9 +849,10 @@ class Inference:
             return indexed_type(t, [index_of(e, i) for e, i in zip(indices, types, strict=True)], at)
         if len(indices) > len(t.shape) or any(i not in (INT, UINT) for i in types):
             count = len(t.shape)
-            hint = (
-                "An index is an int, or an array of ints of which NumPy would take the elements, `x[np.array([0, 2])]`."
-            )
+            hint = None
+            if len(indices) <= count:
+                wrong = next(i for i in types if i not in (INT, UINT))
+                hint = f"An index is an int or an array of ints, not {named(wrong)}: round a number by `rg.floor(x)`."
             self.fail(
                 "RG0703",
                 f"an element of {named(t)} has {count} int{'s' * (count != 1)} as ind{'ices' if count != 1 else 'ex'}",

@@ -564,7 +564,12 @@ def _update_one_to_one(cx: Context, node: ast.AugAssign) -> bool:
                 return False
             factor = int(found.value)
             if factor % 2 == 0:
-                hint = f"make a new variable, `t = {shortened(node.target)} * {factor}`"
+                target = shortened(node.target)
+                hint = f"make a new variable, `t = {target} * {factor}`"
+                if factor > 0 and factor.bit_count() == 1:
+                    hint += (
+                        f"; or `rg.rol({target}, {factor.bit_length() - 1})`, which moves the highest bits to the end"
+                    )
                 message = f"`{shortened(node)}` forgets a bit of `{shortened(node.target)}`: only odd factors have an inverse mod 2^W"
                 cx.fail("RG0703", message, node, hint)
             _change_words(cx, place, node, lambda t, d: _multiplied(cx, t, d, factor))

@@ -469,12 +469,19 @@ def bind(
     return found if function.first_result == 0 else Arguments(function.completed(found, format))
 
 
+#: the way out for any other object in place of a function
+NO_FUNCTION_OF_THE_LANGUAGE = (
+    "Use @reversible, or @rg.functional for a function of values: "
+    "only functions of the language run backward and have derivatives."
+)
+
+
 def _bound(function: SourceFunction, args: Sequence[Any], keywords: dict[str, Any]) -> list[Any]:
     if not isinstance(function, SourceFunction):
         name = getattr(function, "__name__", None) or described(function)
         refuse_argument(
             f"`{name}` is no reversible function",
-            "Use @reversible: only functions of the language run backward and have derivatives.",
+            NO_FUNCTION_OF_THE_LANGUAGE,
         )
     args, keywords = with_further(function, args, keywords)
     if len(args) == len(function.parameters) and not keywords:

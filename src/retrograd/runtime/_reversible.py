@@ -33,7 +33,7 @@ from retrograd.isa.diagnostics import Diagnostic, InputError, RetrogradError, ap
 from retrograd.isa.files import read_file
 from retrograd.isa.words import Format
 from retrograd.runtime._arrays import is_lent_by_device
-from retrograd.runtime._binding import located, types_of
+from retrograd.runtime._binding import NO_FUNCTION_OF_THE_LANGUAGE, located, types_of
 from retrograd.runtime._compilation import (
     Compilable,
     Listing,
@@ -267,8 +267,7 @@ def oriented(f: Any, refused: type[InputError] = InputError) -> tuple[Reversible
     if isinstance(f, Inverse):
         return ~f, True
     name = getattr(f, "__name__", None) or f"{f!r:.40}"
-    hint = "Use @reversible: only functions of the language run backward and have derivatives."
-    raise refused(Diagnostic("RG0603", f"`{name}` is no reversible function", hint=hint))
+    raise refused(Diagnostic("RG0603", f"`{name}` is no reversible function", hint=NO_FUNCTION_OF_THE_LANGUAGE))
 
 
 def request_of(f: Reversible | Inverse, *, backward: bool = False, **settings: Any) -> Request:
