@@ -90,7 +90,7 @@ def test_kinds_of_numbers(f: Any) -> None:
 INTS = np.array([1, 0])
 #: over t: a number, v: (3,), M: (3, 2), n: ints (3,), c: bools (3,)
 TEXTS = [
-    "(M @ M.T).T.ravel()", "M[1:].T.sum(axis=0)",
+    "(M @ M.T).T.ravel()", "M[1:].T.sum(axis=0)", "np.array([np.sum(r) * x for r, x in zip(M, v[:2])])",
     "np.cumsum(v)", "np.cumsum(M, axis=0)", "M.cumsum(axis=-1)", "np.cumsum(M * t)", "np.cumprod(v)", "np.cumsum(c)",
     "np.prod(v)", "np.prod(M, axis=1)", "M.prod(axis=0, keepdims=True)", "np.prod(0.5 * M)",
     "np.maximum.accumulate(v)", "np.einsum('ij,i->j', M, v)", "np.einsum('ij, ik', M, M)", "np.einsum('i,i', v, v)",
@@ -215,7 +215,7 @@ def test_refusals(text: str, code: str, said: str, instead: str | None) -> None:
 def test_an_index_of_the_run_beyond_its_axis_traps() -> None:
     f = rg.functional(function_of("v[n]", "v, n"))
     assert f(np.array([0.5]), np.array([0, 0])).tolist() == [0.5, 0.5]
-    with pytest.raises(rg.ProgramTrap, match="RG0801.*the index is 1, and axis 0 of the array has length 1"):
+    with pytest.raises(rg.ProgramTrap, match=r"RG0801.*the index is 1, and axis 0 of the array has length 1"):
         f(np.array([0.5]), np.array([0, 1]))
     for outside in (3, -1):
         with pytest.raises(
