@@ -70,7 +70,7 @@ def difference(first: Netlist, second: Netlist, seconds: float = 60) -> dict[str
     Lines correspond by name. A line of both netlists must end with the same bit in both; where one of them has it as a
     constant, it begins as that bit in both. A line of only one netlist must be a constant, and must end as it began.
     The solver checks this for all inputs and does not rely on the header.
-    Raises InputError RG1401 where the netlists have different inputs, RG1403 where the solver does not decide within the time.
+    Raises InputError RG1401 where the netlists have different inputs, RG1403 where nothing is decided within the time.
     """
     import z3
 
@@ -88,7 +88,10 @@ def difference(first: Netlist, second: Netlist, seconds: float = 60) -> dict[str
     inputs = {name: z3.Bool(name) for name in sorted({*first.names, *second.names} - begins.keys())}
     bits = inputs | {name: z3.BoolVal(bool(bit)) for name, bit in begins.items()}
     until = time.monotonic() + seconds
-    ends = [_final(net, bits, z3, until) for net in nets]
+    late = InputError(Diagnostic("RG1403", f"nothing is decided within {seconds:g} s"))
+    ends = [end for net in nets if (end := _final(net, bits, z3, until)) is not None]
+    if len(ends) < len(nets):
+        raise late
     wrong = []
     for name in sorted(ends[0].keys() | ends[1].keys()):
         have = [end[name] for end in ends if name in end]
@@ -100,21 +103,23 @@ def difference(first: Netlist, second: Netlist, seconds: float = 60) -> dict[str
     if verdict == z3.unsat:
         return None
     if verdict != z3.sat:
-        raise InputError(Diagnostic("RG1403", f"the solver has not decided within {seconds:g} s"))
+        raise late
     model = solver.model()
     return {name: int(z3.is_true(model.eval(bit, model_completion=True))) for name, bit in inputs.items()}
 
 
-def _final(net: Netlist, bits: Mapping[str, Any], z3: Any, until: float) -> dict[str, Any]:
-    """name -> the solver's expression for the line at the end. Constants are folded, and a gate that undoes the last
-    change of a line takes it back, so that an ancilla that is computed and uncomputed is 0 again.
+def _final(net: Netlist, bits: Mapping[str, Any], z3: Any, until: float) -> dict[str, Any] | None:
+    """name -> the solver's expression for the line at the end; None where the time ends first.
+
+    Constants are folded, and a gate that undoes the last change of a line takes it back, so that an ancilla that is
+    computed and uncomputed is 0 again.
 
     Trap: simplification by the solver at each gate would take a time that grows with the square of the gates.
     """
     state = [bits[name] for name in net.names]
     for k, (controls, targets, negative) in enumerate(net.gates):
         if not k % 256 and time.monotonic() > until:
-            raise InputError(Diagnostic("RG1403", "the netlists are too long for the time that is given"))
+            return None
         needed = [_negated(state[line], z3) if line in negative else state[line] for line in controls]
         if any(map(z3.is_false, needed)):
             continue

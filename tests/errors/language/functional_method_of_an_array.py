@@ -3,7 +3,7 @@ import retrograd as rg
 
 @rg.functional
 def f(v):
-    return v.std()
+    return v.searchsorted(1.0)
 
 
 f([1.0, 2.0])
