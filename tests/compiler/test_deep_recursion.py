@@ -52,7 +52,7 @@ def test_a_sum_of_1200_terms(function: Any) -> None:
 
 
 def test_the_call_behind_a_deep_one_begins_deep() -> None:
-    """The types of a function need the stack of its program, whose first try would be in vain. Another begins as usual."""
+    """The types of a function need the stack of its program, whose first try would be in vain."""
     tries: list[int] = []
 
     def deep(n: int) -> int:

@@ -1,4 +1,4 @@
-"""Programs as users of NumPy and JAX write them: each runs as it is written; its value is NumPy's, its slopes differences."""
+"""Programs as users of NumPy and JAX write them: values are NumPy's, slopes are differences."""
 
 from __future__ import annotations
 
