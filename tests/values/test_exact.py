@@ -591,7 +591,7 @@ INTEGERS: dict[str, Any] = {
 #: no numbers of any format
 STRANGERS: dict[str, Any] = {
     "10**400": 10**400, "-10**400": -(10**400), "2**64": 1 << 64, "Fraction": Fraction(1, 3), "Decimal": Decimal("0.1"), "text": "1",
-    "None": None, "a time": np.timedelta64(5), "infinity": math.inf, "masked": np.ma.masked, "a masked integer": np.ma.array(5, mask=True),
+    "None": None, "a time": np.timedelta64(5, "s"), "infinity": math.inf, "masked": np.ma.masked, "a masked integer": np.ma.array(5, mask=True),
     "ragged": [[1.0], [1.0, 2.0]],
 }  # fmt: skip
 

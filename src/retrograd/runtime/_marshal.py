@@ -460,7 +460,7 @@ def _at(array: np.ndarray[Any, Any], i: int) -> str:
 
 def _word_of_object(kind: Kind, value: Any, w: Format, at: str, name: str, losses: Losses | None) -> int:
     """The word of a number out of an array of objects. Raises InputError."""
-    if not isinstance(value, bool | int | float | np.number) or isinstance(value, np.complexfloating):
+    if not isinstance(value, bool | int | float | np.number) or isinstance(value, np.complexfloating | np.timedelta64):
         raise InputError(Diagnostic("RG0602", f"{at}{value!r:.40} is no number"))
     beyond = kind is Kind.FIXED and w.frac >= 0 and not -w.sign <= value < w.sign
     if isinstance(value, int) and (value.bit_length() > 1000 or beyond):
