@@ -19,7 +19,7 @@ expression.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -37,6 +37,7 @@ from retrograd.compiler.frontends.functional.types import (
     NOTHING,
     UINT,
     Array,
+    Known,
     List,
     Nothing,
     Tuple,
@@ -187,6 +188,14 @@ def numbers_in(t: Type) -> tuple[Kind, ...]:
         case Array(ScalarType(kind)) | Word(kind):
             return (kind,)
     return ()
+
+
+def need_operations(types: Iterable[Type], what: str, at: Place) -> None:
+    """Refuse numbers of a kind without operations here: a uint may be moved, and not be added. Raises CompileError."""
+    for t in types:
+        if not {*numbers_in(t)} <= {*_KINDS}:
+            hint = "Numbers are int, bool and fixed here; write `@rg.reversible` for others."
+            fail("RG0703", f"`{what}` of {named(t)}", at, hint)
 
 
 def _type_of(found: Operand, arithmetic: Arithmetic, at: Place) -> Type:
@@ -664,3 +673,23 @@ class ArrayLowering:
             update_array(cx, view, made_by(kind), value, node)
         self._body.ancillas(nodes)
         return view
+
+
+class AreBools:
+    """Whether all arguments are bools, or arrays of these, which is known by their types."""
+
+    def type(self, inference: Any, types: tuple[Type, ...], at: Place) -> Type:
+        return Known(all(t == BOOL or (isinstance(t, Array) and t.element == ScalarType(Kind.BOOL)) for t in types))
+
+    def value(self, lowering: Any, values: Sequence[Value], at: Place) -> Value:
+        return Value(self.type(None, tuple(v.type for v in values), at))
+
+
+class AreArrays:
+    """Whether all arguments are arrays, which is known by their types."""
+
+    def type(self, inference: Any, types: tuple[Type, ...], at: Place) -> Type:
+        return Known(all(isinstance(t, Array) for t in types))
+
+    def value(self, lowering: Any, values: Sequence[Value], at: Place) -> Value:
+        return Value(self.type(None, tuple(v.type for v in values), at))

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 from retrograd.compiler.frontends.functional import core
-from retrograd.compiler.frontends.functional.arrays import Captured, Constructed, Joined, Replaced, Syntax
+from retrograd.compiler.frontends.functional.arrays import AreBools, Captured, Constructed, Joined, Replaced, Syntax
 from retrograd.compiler.frontends.functional.control_flow import (
     DictView,
     IsVector,
@@ -27,7 +27,7 @@ from retrograd.compiler.frontends.functional.control_flow import (
 )
 from retrograd.compiler.frontends.functional.core import computed, on_numbers
 from retrograd.compiler.frontends.functional.linear_algebra import of_matrices
-from retrograd.compiler.frontends.functional.numpy_functions import METHODS, AreBools, Picked, of_numpy, table
+from retrograd.compiler.frontends.functional.numpy_functions import METHODS, Picked, of_numpy, table
 from retrograd.compiler.frontends.functional.types import (
     AT_ONE_POINT,
     NO_DEFAULT,

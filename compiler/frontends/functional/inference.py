@@ -306,9 +306,8 @@ class Inference:
         self._define = define
         self._definitions: dict[int, core.Lambda] = {}
         self.constants = constants
-        self.arithmetic = (
-            Arithmetic(w) if constants is None else Arithmetic(w, constants.number, constants.scales, constants.factor)
-        )
+        own = () if constants is None else (constants.number, constants.scales, constants.factor)
+        self.arithmetic = Arithmetic(w, *own)
         self.results: dict[Key, Type] = {}
         #: function -> the functions that it calls
         self.calls: dict[Key, set[Key]] = {}
@@ -849,15 +848,13 @@ class Inference:
             return indexed_type(t, [index_of(e, i) for e, i in zip(indices, types, strict=True)], at)
         if len(indices) > len(t.shape) or any(i not in (INT, UINT) for i in types):
             count = len(t.shape)
-            hint = None
-            if len(indices) <= count:
-                wrong = next(i for i in types if i not in (INT, UINT))
-                hint = f"An index is an int or an array of ints, not {named(wrong)}: round a number by `rg.floor(x)`."
+            wrong = next((named(i) for i in types if i not in (INT, UINT)), "")
+            hint = f"An index is an int or an array of ints, not {wrong}: round a number by `rg.floor(x)`."
             self.fail(
                 "RG0703",
                 f"an element of {named(t)} has {count} int{'s' * (count != 1)} as ind{'ices' if count != 1 else 'ex'}",
                 at,
-                hint,
+                hint if wrong else None,
             )
         k = len(indices)
         if k < len(t.shape):

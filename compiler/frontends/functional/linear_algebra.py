@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 from retrograd.compiler.frontends.functional import core
+from retrograd.compiler.frontends.functional.arrays import need_operations
 from retrograd.compiler.frontends.functional.core import Place, fail
 from retrograd.compiler.frontends.functional.types import FIXED, Array, Type, Value, named
 from retrograd.compiler.frontends.python.expressions import held
@@ -54,6 +55,7 @@ class OfMatrices:
 
     def type(self, inference: Any, types: tuple[Type, ...], at: Place) -> Type:
         matrix = types[0]
+        need_operations(types, self.name, at)
         for t in types:
             if not isinstance(t, Array) or not isinstance(t.element, ScalarType):
                 fail("RG0703", f"`{self.name}` of {named(t)}", at, "It takes arrays of numbers.")

@@ -21,18 +21,20 @@ from typing import Any, Protocol
 import numpy as np
 from retrograd.compiler.frontends.functional import core
 from retrograd.compiler.frontends.functional.arrays import (
+    AreArrays,
+    AreBools,
     Captured,
     Joined,
     Syntax,
     filled,
     known_sum,
+    need_operations,
     numbers_in,
     stand_in,
 )
 from retrograd.compiler.frontends.functional.control_flow import Expressions, Scope, comprehended
 from retrograd.compiler.frontends.functional.core import Place, fail, guarded, operated
 from retrograd.compiler.frontends.functional.types import (
-    BOOL,
     INT,
     Array,
     Known,
@@ -341,16 +343,6 @@ class Picked(Syntax):
         return isinstance(types[0], Array) and self._keys(types, at) is not None
 
 
-class AreBools:
-    """Whether all arguments are bools, or arrays of these, which is known by their types."""
-
-    def type(self, inference: Any, types: tuple[Type, ...], at: Place) -> Type:
-        return Known(all(t == BOOL or (isinstance(t, Array) and t.element == ScalarType(Kind.BOOL)) for t in types))
-
-    def value(self, lowering: Any, values: Sequence[Value], at: Place) -> Value:
-        return Value(self.type(None, tuple(v.type for v in values), at))
-
-
 @dataclass(eq=False, frozen=True)
 class Moved:
     """A call of a function that moves elements, by NumPy on their numbers; 0 is the number of an element that is zero.
@@ -424,6 +416,8 @@ class Moved:
             made = np.asarray(self.callee(*args, **keywords))
         except (ValueError, TypeError, IndexError) as error:
             fail("RG0712", f"`{shortened(self.node)}`: {error}", at)
+        if not made.shape or len({k for t in found for k in numbers_in(t)}) > 1:
+            need_operations(found, shortened(self.node), at)  # of numbers, or of several kinds
         return _Plan(made, tuple(found), tuple(sources))
 
 
@@ -460,8 +454,9 @@ class _Plan:
 
     def __init__(self, numbers: np.ndarray[Any, Any], types: tuple[Any, ...], sources: tuple[tuple[int, int], ...]):
         self.numbers, self.types, self.sources = numbers, types, sources
-        kinds = [k for t in types for k in numbers_in(t)]
-        kind = Kind.FIXED if Kind.FIXED in kinds else Kind.INT if Kind.INT in kinds else Kind.BOOL
+        kinds = {k for t in types for k in numbers_in(t)}
+        order = (Kind.FIXED, Kind.INT, Kind.BOOL)
+        kind = next(iter(kinds)) if len(kinds) == 1 else next(k for k in order if k in kinds)
         self.view: tuple[int, tuple[int, ...]] | None = None
         shape = numbers.shape
         if len(types) == 1 and isinstance(types[0], Array) and numbers.all():
@@ -721,16 +716,6 @@ def table(reader: Reader, name: str, node: ast.ListComp, scope: Scope) -> core.C
     return made
 
 
-class AreArrays:
-    """Whether all arguments are arrays, which is known by their types."""
-
-    def type(self, inference: Any, types: tuple[Type, ...], at: Place) -> Type:
-        return Known(all(isinstance(t, Array) for t in types))
-
-    def value(self, lowering: Any, values: Sequence[Value], at: Place) -> Value:
-        return Value(self.type(None, tuple(v.type for v in values), at))
-
-
 @dataclass(eq=False, frozen=True)
 class Table:
     """f(0), f(1) … as the rows of an array: as many as `counts` and the lengths of the other arguments all allow."""
@@ -747,7 +732,8 @@ class Table:
         if isinstance(row, Nothing):
             return row
         kinds, count = numbers_in(row), self._count(types[1:])
-        if not kinds or kinds == (Kind.UINT,) or count < 1:
+        need_operations((row,), self.name, at)
+        if not kinds or count < 1:
             what = f"with rows {named(row)}" if count > 0 else "without rows"
             fail("RG0703", f"`{self.name}` {what}", at, "Rows are numbers, or arrays of these.")
         shape = (count, *(row.shape if isinstance(row, Array) else ()))
@@ -784,6 +770,7 @@ class Einsum:
             for letter, n in zip(letters, shape, strict=True):
                 if found.setdefault(letter, n) != n:
                     fail("RG0712", f"the axis `{letter}` has lengths {found[letter]} and {n}", at)
+        need_operations(types, "np.einsum", at)
         if AreBools().type(None, tuple(types), at) == Known(True):
             hint = "Multiply one of them by 1, `1 * x`: then bools count as 0 and 1."
             fail("RG0703", "`np.einsum` of bools, in which NumPy has `or` for sums", at, hint)
@@ -842,6 +829,7 @@ class Accumulated:
             fail("RG0703", f"`{self.name}` of {named(own)}, which is no array", at, hint)
         if not (self.axis is None or -len(own.shape) <= self.axis < len(own.shape)):
             fail("RG0712", f"`{self.name}`: {named(own)} has no axis {self.axis}", at)
+        need_operations(types, self.name, at)
         shape = own.shape
         axis = (self.axis or 0) % len(shape)
         if not shape[axis]:

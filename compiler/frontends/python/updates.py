@@ -743,13 +743,12 @@ def _exchange(cx: Context, x: Value, y: Value, node: ast.AST) -> None:
             cx.over_elements(x.shape, lambda index: _exchange(cx, element(x, index), element(y, index), node))
         case _:
             code = "RG0712" if isinstance(x, ArrayView) and isinstance(y, ArrayView) else "RG0703"
-            message = f"{describe(x)} and {describe(y)} are exchanged"
             way = "Exchange two places of one type and shape."
             if isinstance(x, Scalar) and isinstance(y, Scalar) and x.kind.is_fixed and y.kind.is_fixed:
                 way = _ONE_POINT
             elif isinstance(x, StackValue) and isinstance(y, StackValue):
                 way = "Declare both stacks with one type: the room for values is a part of it."
-            cx.fail(code, message, node, way)
+            cx.fail(code, f"{describe(x)} and {describe(y)} are exchanged", node, way)
 
 
 def _need_apart(cx: Context, x: ArrayView, y: ArrayView, node: ast.AST) -> None:
@@ -763,7 +762,6 @@ def _need_apart(cx: Context, x: ArrayView, y: ArrayView, node: ast.AST) -> None:
         cx.builder.emit(t.wrap(()))
 
 
-#: a hint
 _ONE_POINT = "Give both the same point: a word changes its value with its point, and moving it would lose bits."
 
 

@@ -296,3 +296,39 @@ def test_a_descent_by_a_dict_comprehension() -> None:
 def test_refusals_of_dicts(text: str, code: str, said: str) -> None:
     with pytest.raises(CompileError, match=rf"{code}[\s\S]*{said}"):
         rg.functional(function_of(text, "p, g"))(P, G)
+
+
+# -----------------------------------------------------------------------------
+# Uints may be moved; there are no operations of them.
+
+WORDS = np.array([2**63 + 5, 7, 2**64 - 1], np.uint64)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x[:2]", "x[[2, 0]]", "x[n]", "np.flip(x)", "np.roll(x, 1)", "x.reshape(3, 1)", "np.tile(x, 2)",
+        "np.repeat(x, 2)", "np.tril(x.reshape(1, 3))", "np.take(x, [1, 1])", "np.diag(x)",
+        "np.where(n[0] > 1, x, x)",
+    ],
+)  # fmt: skip
+def test_uints_are_moved(text: str) -> None:
+    python = function_of(text, "x: rg.Array[uint, 3], n: rg.Array[int, 2]")
+    found, expected = rg.functional(python)(WORDS, [2, 0]), python(WORDS, np.array([2, 0]))
+    assert np.array_equal(found, expected), (found, expected)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x + x", "x.ravel() * x", "np.flip(x) - x", "np.cumsum(x)", "np.prod(x)", "np.minimum.accumulate(x)",
+        "np.argmax(x)", 'np.einsum("i,i->", x, x)', "np.outer(x, x)", "np.take(x, 1)", "np.var(x)",
+        "np.array([v * v for v in x])",
+        "np.linalg.norm(x)", "np.linalg.det(x.reshape(1, 3)[:, :1])", "np.concatenate([x, n])",
+        "np.any(x)", "np.ptp(x)",
+    ],
+)  # fmt: skip
+def test_operations_of_uints_are_refused(text: str) -> None:
+    python = function_of(text, "x: rg.Array[uint, 3], n: rg.Array[int, 2]")
+    with pytest.raises(CompileError, match="RG0703"):
+        rg.functional(python)(WORDS, [2, 0])
