@@ -187,7 +187,7 @@ def main() -> None:
         document, read_gpu(options.docs), read_points(options.docs)
     ):
         sys.exit(f"{options.docs}/benchmarks.md is stale: run {COMMAND} {options.docs}")
-    elif (options.docs / PAPERS).read_text(encoding="utf-8") != tables_page(tables):
+    elif (options.docs / PAPERS).read_text(encoding="utf-8") != tables_page(tables, read_gpu(options.docs)):
         sys.exit(f"{options.docs}/{PAPERS} is stale: run {COMMAND} {options.docs}")
     elif (options.docs / vlad.PAGE).read_text(encoding="utf-8") != vlad.page(vlad.stored(options.docs)):
         sys.exit(f"{options.docs}/{vlad.PAGE} is stale: run {COMMAND} {options.docs}")

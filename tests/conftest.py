@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from support.files import module_at, module_written
 from support.tiers import (  # noqa: F401 - hooks of pytest
     pytest_addoption,
@@ -23,7 +23,9 @@ from support.tiers import (  # noqa: F401 - hooks of pytest
 
 #: Examples of a property that does not give their number; no example fails for its time. The examples are the same in each run,
 #: so that a run depends on the sources alone; `--hypothesis-profile random` draws others.
-settings.register_profile("random", settings.default, max_examples=25, deadline=None, derandomize=False)
+settings.register_profile(
+    "random", max_examples=25, deadline=None, derandomize=False, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.register_profile("retrograd", settings.get_profile("random"), derandomize=True, database=None)
 settings.load_profile("retrograd")
 

@@ -20,6 +20,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from hypothesis import HealthCheck, settings
+
 ROOT = Path(__file__).resolve().parent.parent
 #: how doctest compares results
 OUTPUT = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
@@ -68,6 +70,9 @@ def run_python(block: str, name: str, scope: dict[str, object]) -> list[str]:
 
 def main(names: list[str]) -> int:
     """Run every block of the files, slow blocks with --slow; returns 1 if an output differs from the page."""
+    # No example fails for the time of a busy machine.
+    settings.register_profile("examples", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    settings.load_profile("examples")
     failures = blocks = left_out = 0
     slow = "--slow" in names
     for name in (name for name in names if name != "--slow"):
