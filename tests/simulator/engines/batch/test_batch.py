@@ -662,7 +662,7 @@ def one_by_one(program: rg.Program, columns: BatchLayout, rows: Any, shared: Any
     return kept, sums, failed
 
 
-@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(batches(), st.sampled_from([1, 2, 5]))
 def test_columns(batch: tuple[rg.Program, BatchLayout, Any, Any], threads: int) -> None:
     program, columns, rows, shared = batch
