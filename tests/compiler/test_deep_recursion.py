@@ -5,9 +5,11 @@ from __future__ import annotations
 import gc
 import pickle
 import sys
+import threading
 from typing import Any
 
 import pytest
+from retrograd.compiler import deep_recursion
 from retrograd.compiler.deep_recursion import collector_paused, with_deep_stack
 from retrograd.compiler.frontends.python import allocation
 from retrograd.isa.diagnostics import CompilerFault
@@ -51,8 +53,9 @@ def test_a_sum_of_1200_terms(function: Any) -> None:
     assert function(f"    y += {' + '.join(['x'] * 1200)}\n")(0.0, 0.5, 0).y == 600.0
 
 
-def test_the_call_behind_a_deep_one_begins_deep() -> None:
+def test_the_call_behind_a_deep_one_begins_deep(monkeypatch: pytest.MonkeyPatch) -> None:
     """The types of a function need the stack of its program, whose first try would be in vain."""
+    monkeypatch.setattr(deep_recursion, "_next", threading.local())
     tries: list[int] = []
 
     def deep(n: int) -> int:

@@ -167,7 +167,8 @@ def _of(name: str) -> Callable[..., Any]:
 
 
 def _extreme(which: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda *v: which(v[0].ravel().tolist()) if len(v) == 1 and isinstance(v[0], np.ndarray) else _each(which)(*v)
+    """Of one argument the least or greatest element; NumPy takes a number as an array with one element."""
+    return lambda *v: which(np.ravel(v[0]).tolist()) if len(v) == 1 else _each(which)(*v)
 
 
 _NAMES = (

@@ -285,9 +285,14 @@ class Syntax:
         """The value of the syntax for these operands."""
         given = {part: values[of] if isinstance(of, int) else of for part, of in self.places.items()}
         if isinstance(self.node, ast.Call) and len(values) == 1 and isinstance(values[0], Scalar):
-            # NumPy takes a number as an array with one element.
-            name = self.name.rpartition(".")[2]
-            if name in REDUCTIONS and len(self.node.args) < 2 and not self.node.keywords:
+            # NumPy takes a number as an array with one element; Python's `max(x)` takes none.
+            name, python = self.name.rpartition(".")[2], isinstance(self.node.func, ast.Name)
+            if (
+                not (python and name in ("min", "max"))
+                and name in REDUCTIONS
+                and len(self.node.args) < 2
+                and not self.node.keywords
+            ):
                 if name in ("min", "max"):
                     return values[0]
                 return cx.arithmetic.binary("/" if name == "mean" else "*", values[0], Constant(1))
