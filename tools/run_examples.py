@@ -11,6 +11,7 @@ marked `python slow` takes minutes, and is run with --slow only.
 from __future__ import annotations
 
 import doctest
+import importlib.util
 import linecache
 import os
 import re
@@ -19,8 +20,6 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-
-from hypothesis import HealthCheck, settings
 
 ROOT = Path(__file__).resolve().parent.parent
 #: how doctest compares results
@@ -70,9 +69,12 @@ def run_python(block: str, name: str, scope: dict[str, object]) -> list[str]:
 
 def main(names: list[str]) -> int:
     """Run every block of the files, slow blocks with --slow; returns 1 if an output differs from the page."""
-    # No example fails for the time of a busy machine.
-    settings.register_profile("examples", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-    settings.load_profile("examples")
+    if importlib.util.find_spec("hypothesis") is not None:  # a base install has none
+        from hypothesis import HealthCheck, settings
+
+        # No example fails for the time of a busy machine.
+        settings.register_profile("examples", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+        settings.load_profile("examples")
     failures = blocks = left_out = 0
     slow = "--slow" in names
     for name in (name for name in names if name != "--slow"):
