@@ -668,7 +668,7 @@ def test_tensors_in_calls_of_rg(torch: Any) -> None:
         torch.func.vmap(lambda x: power(0.0, x, 2).y)(torch.ones((3, 2)))
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of Torch's own, about parts of it
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:`torch.jit:FutureWarning")  # of Torch's own parts
 def test_second_derivatives_and_forward_mode_in_torch(torch: Any) -> None:
     """By each order of the two modes, in batches, and of several arguments: those of the same formula in Torch."""
     func, g = torch.func, rg.to_torch(wave)
@@ -706,6 +706,7 @@ def test_second_derivatives_and_forward_mode_in_torch(torch: Any) -> None:
     )
 
 
+@pytest.mark.filterwarnings("ignore:`torch.jit:FutureWarning")  # of Torch's own parts
 def test_other_derivatives_in_torch_are_refused(torch: Any) -> None:
     """Third derivatives, and forward mode twice."""
     x = torch.tensor(1.5, dtype=torch.float64)
