@@ -263,6 +263,8 @@ ALLOWED = {
     "hdl/bus/links.py": {"write_vcd"},
     "src/retrograd/cli/commands/debugging.py": {"fdopen", "open"},  # standard streams, the null device
     "src/retrograd/cli/terminal.py": {"open", "FileIO"},  # the null device, standard streams
+    "benchmarks/toolchain.py": {"open"},  # the null device
+    "benchmarks/vlad.py": {"write_text"},  # a program in C, in a temporary folder
     "benchmarks/measure.py": {"write_text"},  # /proc/self/clear_refs
     "src/retrograd/runtime/_distribution.py": {"connect"},  # transactions of SQLite
     "src/retrograd/runtime/_batch_runs.py": {"savez"},  # into memory

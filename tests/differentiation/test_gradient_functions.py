@@ -825,7 +825,7 @@ def test_a_function_that_takes_its_own_gradient(f: rg.Reversible) -> None:
 @pytest.mark.long
 def test_too_little_room_says_how_much_there_is() -> None:
     narrow = rg.reversible_gradient(descending, "x", keep=3)
-    with pytest.raises(rg.ProgramTrap, match="3 cotangents are kept, and there is room for no more") as caught:
+    with pytest.raises(rg.ProgramTrap, match="the memory of 3 words for kept cotangents is full") as caught:
         narrow(0.0, 1.1, 3, 0.0)
     d = caught.value.diagnostics[0]
     assert d.code == "RG0809"

@@ -368,7 +368,8 @@ class Sites:
         (line, begin), (last, end) = self.begin(node), self.end(node)
         before, after = self.source.text(line)[:begin], self.source.text(last)[end:]
         if before.endswith("(") and after.startswith(")") and not re.search(r"[\w)\]]\s*\($", before):
-            text.insert(line, begin - 1, self.typed(point), before=True)
+            # Next to the parenthesis: an expression that begins there may be wrapped already.
+            text.insert(line, begin - 1, self.typed(point), before=False)
             return
         text.insert(*self.begin(node), f"{self.typed(point)}(", before=True)
         text.insert(*self.end(node), ")", before=False)

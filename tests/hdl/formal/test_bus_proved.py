@@ -27,7 +27,7 @@ def test_every_claim(prover_of: type[BusProver], width: int) -> None:
 #: (its source, the planted source, the claim that refutes it, the fact that fails)
 FAULTS = [
     # a transfer with no end
-    ("with m.Elif(in_window & ~asked):", "with m.Elif(in_window):", "answered", "it is answered"),
+    ("waits: Value = in_window & ~waited[-1]", "waits: Value = in_window & 1", "answered", "it is answered"),
     # a refused write is held
     ("with m.If(~allowed):\n                m.d.sync += bus.err.eq(1)", "with m.If(~allowed):\n                m.d.sync += [bus.err.eq(1), waiting.valid.eq(0)]", "refused", "the registers"),
     # modes are set while the core is busy
