@@ -97,6 +97,25 @@ def test_every_function_of_the_library_and_the_examples_is_scaled(name: str) -> 
     assert scaling.difference < {"power": 1e-8, "product_by_lognum": 1e-8, "planets": 1e-11}.get(name, 1e-13)
 
 
+@reversible
+def mean_force(y: Array[fixed, 2], a: Array[fixed, 2], b: Array[fixed, 2], c: fixed) -> None:
+    with rg.routine() as r:
+        t = a * b / c
+        u = (a * b + a) / c
+    y += t + u
+    ~r
+
+
+def test_the_point_of_an_array_stands_around_those_of_the_parts_of_its_value() -> None:
+    scaling = rg.autoscale(mean_force, [0.0, 0.0], [1.5e4, 2.5e4], [3.1e4, 1.1e4], 1e9).scaling
+    assert scaling.difference < 1e-13
+    for name in "tu":
+        (line,) = (line for line in scaling.source.splitlines() if line.strip().startswith(f"{name} = "))
+        found = re.search(r"= fixed\[(\d+)\]\(fixed\[(\d+)\]\(a \* b.*\) / c\)$", line)
+        assert found is not None, line
+        assert int(found[1]) > int(found[2]), line
+
+
 # ------------------------------------------------------------------ random programs of numbers of all sizes
 
 

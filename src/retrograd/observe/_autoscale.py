@@ -453,6 +453,15 @@ class _Choice:
         texts: dict[str, Text] = {}
         for s in self.sites.values():
             text = texts.setdefault(s.source.file, Text(s.source.lines))
+            for span, value in self.numbers.items():
+                if span in s.expressions and not _is_exact(value, self.w):
+                    s.wrap(text, s.expressions[span], precise(value, self.w).kind.point(self.w))
+            inner_first = sorted(
+                (span for span in self.casts if span in s.by_span), key=lambda x: _length(s.by_span[x])
+            )
+            for span in inner_first:
+                s.wrap(text, s.by_span[span], self.casts[span])
+            # A variable last: its point may be written around the whole value, outside of the others.
             named = [k for k in self.found() if k[0] == "variable"]
             for key in named:
                 _, name, span = key
@@ -463,14 +472,6 @@ class _Choice:
                     s.parameter(text, name, point, self.arrays.get(key))
                 elif (name, span) in s.made:
                     s.variable(text, name, span, point, key in self.arrays)
-            for span, value in self.numbers.items():
-                if span in s.expressions and not _is_exact(value, self.w):
-                    s.wrap(text, s.expressions[span], precise(value, self.w).kind.point(self.w))
-            inner_first = sorted(
-                (span for span in self.casts if span in s.by_span), key=lambda x: _length(s.by_span[x])
-            )
-            for span in inner_first:
-                s.wrap(text, s.by_span[span], self.casts[span])
         own = self.sites[self.function]
         for (cls, name), point in self.fields().items():
             at = self.structs[cls]
