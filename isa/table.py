@@ -433,7 +433,7 @@ class Table:
 
     def own_digest(self) -> str:
         """A digest of the trees of all added entries in all formats; empty where there are none."""
-        if len(self._digested[0]) != len(self.own):
+        if self._digested[0] is not self.own:
             self._digested = self.own, sha256(repr([*map(_trees, self.own)]).encode()).hexdigest()
         return self._digested[1]
 

@@ -177,7 +177,7 @@ def instruction(
     if free is None and same is None:
         _refuse(
             f"there is no opcode left for `{name}`",
-            "the table has 256 opcodes, and room for about a dozen instructions",
+            f"of its 256 opcodes, the table has room for the {len(TABLE.own)} instructions that this process has added",
         )
     code = same.code if same is not None else free or 0
     entry = Function(

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from retrograd.compiler.language.instructions import number, product, quotient, root, select
-from retrograd.isa.table import TABLE
+from retrograd.isa.table import TABLE, Table
 
 import retrograd as rg
 from retrograd import Array, fixed, reversible
@@ -25,14 +25,15 @@ from retrograd.testing import check_gradient, check_inverse
 
 @pytest.fixture(scope="module", autouse=True)
 def table() -> Iterator[None]:
-    """The table of this process, as it was before."""
-    kept = {name: value.copy() if isinstance(value, dict | list) else value for name, value in vars(TABLE).items()}
+    """The table of the ISA alone, as a new process has it, since few opcodes are free; then that of this process again."""
+    kept = dict(vars(TABLE))
+    vars(TABLE).update(vars(Table(entry for entry in TABLE.entries if entry not in TABLE.own)))
     yield
     vars(TABLE).update(kept)
 
 
 @pytest.fixture(scope="module")
-def curve() -> Any:
+def curve(table: None) -> Any:
     """y += x³ + x/(1 + |x|) + √(x² + z²), and over an array"""
     cube = rg.instruction("cube", lambda x, w: product(x, product(x, x, w), w))
     soft = rg.instruction("softsign", lambda x, w: quotient(x, number(1.0, w) + select(x.lt(0), -x, x), w))
@@ -60,6 +61,14 @@ def curve() -> Any:
 def expected(x: float, z: float, v: list[float]) -> float:
     soft = z / (1 + abs(z))
     return x**3 + x / (1 + abs(x)) * math.hypot(x, z) + sum((e - soft) ** 3 for e in v)
+
+
+@pytest.fixture(autouse=True)
+def cleared(curve: Any) -> Iterator[None]:
+    """The instructions of `curve` alone stay: those of one test leave their opcodes to the next."""
+    kept = {name: value.copy() if isinstance(value, dict | list) else value for name, value in vars(TABLE).items()}
+    yield
+    vars(TABLE).update(kept)
 
 
 NUMBERS = st.floats(-2, 2).filter(lambda x: abs(x) > 0.05)
@@ -170,6 +179,15 @@ def test_the_same_definition_gives_the_same_instruction() -> None:
     assert define(3).entry is define(3).entry
     with pytest.raises(rg.CompileError, match="an instruction already, with another tree"):
         define(2)
+
+
+def test_the_table_has_room_for_seven(curve: Any) -> None:
+    """As the page says: the three of `curve`, and four more."""
+    for k in range(4):
+        rg.instruction(f"free{k}", lambda x, w: x + x)
+    with pytest.raises(rg.CompileError, match="no opcode left for `free4`") as caught:
+        rg.instruction("free4", lambda x, w: x + x)
+    assert "the 7 instructions that this process has added" in str(caught.value.diagnostics[0].hint)
 
 
 def test_the_name_of_an_entry_of_the_table_is_taken() -> None:
