@@ -496,7 +496,7 @@ class GradientPlan:
             inputs = logarithms(a.type, memory[a.address : a.address + a.type.size], w)
             return shaped(a.type, by_sizes(inside, value, inputs))
         if a.type == FIXED:
-            return w.signed(run.memory[address]) / (1 << (w.frac + scale)) * self.unit
+            return ((run.memory[address] ^ w.sign) - w.sign) / (1 << (w.frac + scale)) * self.unit
         memory = words_of(run)
         words = memory[address : address + a.type.size]
         size = None if all_fixed(a.type) else sizes(a.type, memory[a.address : a.address + a.type.size], w)
