@@ -45,6 +45,17 @@ def test_help_of_a_command(cli: Cli, name: str) -> None:
     assert "exit codes: " in out
 
 
+@pytest.mark.long
+def test_the_package_as_a_command(cli: Cli) -> None:
+    """`python -m retrograd`, where the folder of commands is not on the path."""
+    done = subprocess.run(
+        [sys.executable, "-m", "retrograd", "isa", "--json"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == cli("isa", "--json")[1]
+    done = subprocess.run([sys.executable, "-m", "retrograd", "ru"], capture_output=True, text=True)
+    assert done.returncode == 2 and "usage: retrograd" in done.stderr
+
+
 def test_version(cli: Cli) -> None:
     """The first line is the version alone; a report of a fault needs the rest."""
     code, out, err = cli("--version")
