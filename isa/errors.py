@@ -40,8 +40,8 @@ register(
      "Check the path and its permissions."),
     ("RG0505", "data outside the memory", "The data does not fit in the machine's memory at that place.",
      "Give the program more memory with .memory or --memory."),
-    ("RG0507", "bad number on the command line", "A number is out of range, or the text is no number.",
-     "Write an integer such as 1000 or 0x3e8."),
+    ("RG0507", "bad number or choice", "A number is out of its range, or a text is no number or no choice that is known.",
+     "Give one of those that the message names."),
     ("RG0513", "output over an input", "The output would replace a file that the command reads or has written already.",
      "Write to a file of another name."),
     ("RG0514", "input too large", "A file, or the contents of an archive, has more bytes than the limit. It is refused before memory is allocated for "

@@ -89,3 +89,14 @@ def test_every_public_name_is_in_the_reference() -> None:
     modules.remove("retrograd.library.narrow_formats")  # other forms of the same functions
     names = [f"{p.__name__}.{name}" for p in packages for name in p.__all__]
     assert sorted(listed) == sorted([*rg.__all__, *names, *modules])
+
+
+def test_names_of_other_systems_lead_to_ours() -> None:
+    """Each hint names what exists, and none is for a name that exists."""
+    hints = rg._other_names()
+    assert len(hints) > 20 and not set(hints) & set(rg.__all__)
+    for name, hint in hints.items():
+        with pytest.raises(AttributeError, match=re.escape(f"no attribute '{name}': {hint}")):
+            getattr(rg, name)
+        assert set(re.findall(r"\brg\.(\w+)", hint)) <= set(rg.__all__)
+        assert all((Path(__file__).resolve().parents[1] / page).is_file() for page in re.findall(r"docs/\S+\.md", hint))

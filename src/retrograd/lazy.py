@@ -9,14 +9,19 @@ of a name when the name is first used. So `import retrograd` loads none of the p
 """
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import import_module
 from types import FunctionType
 
 
-def attach(package: str, file: str) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
-    """(`__getattr__`, `__dir__`) of the package whose `__init__.py` is `file`."""
+def attach(
+    package: str, file: str, other_names: Callable[[], Mapping[str, str]] = dict
+) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
+    """(`__getattr__`, `__dir__`) of the package whose `__init__.py` is `file`.
+
+    `other_names()`: what to write for names that other packages have.
+    """
 
     @cache
     def homes() -> dict[str, str]:
@@ -32,7 +37,9 @@ def attach(package: str, file: str) -> tuple[Callable[[str], object], Callable[[
         if name == "__all__":
             return sorted(name for name in homes() if not name.startswith("_"))
         if name not in homes():
-            raise AttributeError(f"module {package!r} has no attribute {name!r}", name=name, obj=sys.modules[package])
+            here = other_names().get(name)
+            message = f"module {package!r} has no attribute {name!r}" + (f": {here}" if here else "")
+            raise AttributeError(message, name=name, obj=sys.modules[package])
         value: object = getattr(import_module(homes()[name]), name)
         if isinstance(value, FunctionType):
             from retrograd.isa.diagnostics import api_boundary

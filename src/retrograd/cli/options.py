@@ -375,10 +375,12 @@ def integer(text: str, option: str, least: int | None = None, noun: str = "") ->
         if noun and least is not None and value < least:
             raise ValueError
     except ValueError:
-        hint = f"{least} or more" if noun else None
+        hint = f"{least} or more" if noun else "Write an integer such as 1000 or 0x3e8."
         raise fail("RG0507", f"{option}: `{text[:40]}` is no {noun or 'integer'}", hint) from None
     if least is not None and value < least:
-        raise fail("RG0507", f"{option}: {value} is {'negative' if least == 0 else f'less than {least}'}")
+        raise fail(
+            "RG0507", f"{option}: {value} is {'negative' if least == 0 else f'less than {least}'}", f"{least} or more"
+        )
     return value
 
 
