@@ -52,8 +52,8 @@ def test_the_package_as_a_command(cli: Cli) -> None:
         [sys.executable, "-m", "retrograd", "isa", "--json"], capture_output=True, text=True, check=True
     )
     assert done.stdout == cli("isa", "--json")[1]
-    done = subprocess.run([sys.executable, "-m", "retrograd", "ru"], capture_output=True, text=True)
-    assert done.returncode == 2 and "usage: retrograd" in done.stderr
+    done = subprocess.run([sys.executable, "-m", "retrograd", "ru"], check=False, capture_output=True, text=True)
+    assert (done.returncode, done.stderr.partition(" [")[0]) == (2, "usage: retrograd")
 
 
 def test_version(cli: Cli) -> None:
