@@ -125,6 +125,18 @@ class Costs:
         """To translate a program into optimised code."""
         return self._translation(instructions, differentiating, level_for(instructions))
 
+    def longest_wait(self, instructions: int, differentiating: bool, to_import: float) -> float:
+        """(1 + s) I + (5 + s)/2 · T + (1 + b) P: seconds that a run from an end of its program takes at most beyond its time in optimised code.
+
+        I, T, P: to import the engines, to make the first translation, to optimise it (0 if T does); s = `share`, b =
+        `background_share`. Python takes s I, and s H before the interpreter's handlers are made in H ≤ T/2; the interpreter
+        takes T; the translation begins again. Its steps until optimised code is there, (1 + b) P, are taken again, too.
+        """
+        first = self.translation(instructions, differentiating)
+        optimised = self.optimised_translation(instructions, differentiating)
+        later = (1 + self.background_share) * optimised if optimised > self.wait else 0.0
+        return (1 + self.share) * to_import + (5 + self.share) / 2 * first + later
+
     def _translation(self, instructions: int, differentiating: bool, level: int) -> float:
         # With cotangents an instruction becomes several.
         lifted = 1 + 3 * min(1.0, instructions / 200) if differentiating else 1
@@ -203,10 +215,13 @@ class Decision(NamedTuple):
     price: float = 0.0
     #: steps after which to decide again
     steps: int | None = None
+    #: see `Costs.longest_wait`; 0 where nothing is waited for
+    wait: float = 0.0
 
     def __str__(self) -> str:
         figures = {name: _milliseconds(getattr(self, name)) for name in ("spent", "limit", "price")}
-        return f"{self.engine}: {self.reason.value.format(**figures)}"
+        bound = f"; code, and steps that begin again, take {_milliseconds(self.wait)} at most" if self.wait else ""
+        return f"{self.engine}: {self.reason.value.format(**figures)}{bound}"
 
 
 def _milliseconds(seconds: float) -> str:
@@ -288,10 +303,13 @@ class Policy:
         can run it.
         """
         costs = self.costs
-        if python and (price := self.to_import()):
-            found = self._in_python(account, self.python, price, Reason.IMPORT, differentiating)
+        to_import = self.to_import()
+        # Nobody reads the bound of a decision that is not recorded, and most runs take microseconds.
+        wait = costs.longest_wait(len(program.code), differentiating, to_import) if _records else 0.0
+        if python and to_import:
+            found = self._in_python(account, self.python, to_import, Reason.IMPORT, differentiating)
             if found is not None:
-                return record(found)
+                return record(found._replace(wait=wait))
         code = ready()
         if whole and not code.translation:
             return record(Decision("translated", Reason.LOADED))
@@ -299,18 +317,18 @@ class Policy:
         if python:
             found = self._in_python(account, account.python, price, Reason.CHEAP, differentiating)
             if found is not None:
-                return record(found)
+                return record(found._replace(wait=wait))
         if not whole:
             return record(Decision("threaded", Reason.INSIDE))
         spent, price = account.spent, code.translation
         if code.kept:
             return record(Decision("translated", Reason.KEPT, spent, 0.0, price))
         if spent >= price:
-            return record(Decision("translated", Reason.PAID, spent, price, price))
+            return record(Decision("translated", Reason.PAID, spent, price, price, wait=wait))
         if price < 2 * code.interpreter:
-            return record(Decision("translated", Reason.NO_INTERPRETER, spent, price, price))
+            return record(Decision("translated", Reason.NO_INTERPRETER, spent, price, price, wait=wait))
         steps = 1 + round((price - spent) / costs.interpreter_step)
-        return record(Decision("threaded", Reason.INTERPRETER, spent, price, price, steps))
+        return record(Decision("threaded", Reason.INTERPRETER, spent, price, price, steps, wait))
 
     def _in_python(
         self, account: Account, spent: float, price: float, reason: Reason, differentiating: bool
