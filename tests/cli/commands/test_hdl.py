@@ -163,6 +163,8 @@ def test_exit_codes_of_functions(cli: Cli) -> None:
         (["run", "p.rga", "--set", "x=a"], "RG0502", "a"),
         (["run", "p.rga", "--max-steps", "many"], "RG0507", "`many` is no integer"),
         (["run", "p.rga", "--scale", "-1", "--grad", "y"], "RG0507", "-1 is negative"),
+        (["verilog", "--code", "262145"], "RG0507", "--code: 262145 words; tools"),
+        (["verilog", "--data", "1000000000000000"], "RG0507", "--data: 1000000000000000 words; tools"),
         (["run", "p.rga", "--vcd", "none/p.vcd"], "RG0501", "none"),
         (["run", "p.rga", "--vcd", "p.vcd", "--verilator"], "RG0512", "Amaranth's simulator"),
         (["run", "f.py:square", "0", "1", "--strict"], "RG0512", "--strict is for assembly"),

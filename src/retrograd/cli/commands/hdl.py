@@ -140,10 +140,18 @@ def core_name(p: Parameters) -> str:
     return p.core + of.get(p.core, "")
 
 
+#: words of a memory of a co-processor that is written as text or placed: 16 Mbit of code, and 2 GB of memory for Yosys
+_MOST_WORDS = 1 << 18
+
+
 def parameters(options: CoreOptions) -> Parameters:
     """The co-processor that the options describe. Raises InputError RG0507, RG0604, RG1125."""
     w = format_of(options.format)
     code, data = integer(options.code, "--code", 2), integer(options.data, "--data", 2)
+    for option, words in (("--code", code), ("--data", data)):
+        if words > _MOST_WORDS:
+            message = f"{option}: {words} words; tools of synthesis hold some 8 kB for each word of a memory"
+            raise fail("RG0507", message, f"{_MOST_WORDS} or less")
     lanes = lanes_given(options.core, options.lanes) or {LANES: SOME_LANES, BARREL: MIN_THREADS}.get(options.core, 1)
     try:
         return Parameters(w, code, data, core=options.core, lanes=lanes, dma=options.dma)
