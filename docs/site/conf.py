@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
+from docutils import nodes
 from sphinx.application import Sphinx
 
 from retrograd import __version__
@@ -80,9 +82,21 @@ def make_accessible(app: Sphinx, failure: Exception | None) -> None:
             page.write_text(text, "utf-8")
 
 
+#: a number and its unit, alone in a cell of a table: `62.6 µs`
+_QUANTITY = re.compile(r"(?:≥ )?[-−]?[\d.,]+(?:e[-+]?\d+)? [^\s\d]{1,4}")
+
+
+def keep_units(app: Sphinx, doctree: nodes.document, page: str) -> None:
+    """Numbers in tables stay on one line with their units, also on a narrow screen."""
+    for text in list(doctree.findall(nodes.Text)):
+        if isinstance(text.parent.parent, nodes.entry) and _QUANTITY.fullmatch(text):
+            text.parent.replace(text, nodes.Text(text.replace(" ", "\N{NO-BREAK SPACE}")))
+
+
 def setup(app: Sphinx) -> None:
     """Highlight the languages of this project, and complete the pages."""
     app.connect("build-finished", make_accessible)
+    app.connect("doctree-resolved", keep_units)
     from retrograd.observe.lexers import AssemblyLexer, JanusLexer, VladLexer
 
     app.add_lexer("rga", AssemblyLexer)
