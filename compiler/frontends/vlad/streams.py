@@ -4,13 +4,13 @@
     (write-real e)  (write e)    e; as a part of the value of an expression of the file, it is printed with it
 
 A program is a value, and its runs go forward and backward. So it must be known from the text which numbers an
-expression reads, and that what is written is printed. `check_reads` refuses a `(read-real)` that a run may do twice or
-not at all, and `check_writes` a value that would be written and not be seen.
+expression reads, and that what is written is printed. `Reads` refuses a `(read-real)` that a run may do twice or
+not at all, and `Writes` a value that would be written and not be seen.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NoReturn, Protocol
 
 from retrograd.compiler.frontends.functional.core import Place, fail
@@ -28,11 +28,6 @@ class Defined(Protocol):
     symbols: frozenset[str]
 
 
-def reading(definitions: Mapping[str, Defined]) -> frozenset[str]:
-    """The functions without parameters that read: each call reads anew, where it stands."""
-    return _users(definitions, {READ}, lambda d: isinstance(d.params, Items) and not d.params.items)
-
-
 def _users(definitions: Mapping[str, Defined], of: set[str], wanted: object = None) -> frozenset[str]:
     """The definitions that use a name directly or by others."""
     found: set[str] = set()
@@ -48,51 +43,81 @@ def _users(definitions: Mapping[str, Defined], of: set[str], wanted: object = No
 
 
 # -----------------------------------------------------------------------------
-# Reads: once in each run, at a place that the text shows.
+# Reads: each run reads as many numbers, at places that the text shows.
 
 _ONCE = "Read it before, and give it as an argument: (f (read-real))."
 
 
-def check_reads(datum: Datum, readers: frozenset[str], where: str | None = None) -> None:
-    """Raise CompileError RG0729 where a read is not done exactly once.
+class Reads:
+    """The numbers that each expression reads. `names`: the functions without parameters that read; each call reads anew.
 
-    `where`: the form that may do it twice or not at all.
+    The branches of an `if` read equally many, so the k-th number of a run is the k-th whichever is taken.
     """
 
-    def inside(data: Iterable[Datum], where: str | None) -> None:
-        for d in data:
-            check_reads(d, readers, where)
+    def __init__(self, definitions: Mapping[str, Defined]) -> None:
+        self._definitions = definitions
+        self.names = _users(definitions, {READ}, lambda d: isinstance(d.params, Items) and not d.params.items)
+        #: of these functions; None while one is counted
+        self._counts: dict[str, int | None] = {}
 
-    def refuse(at: Place) -> NoReturn:
-        fail("RG0729", f"`{READ}` in {where}, which may read several numbers or none", at, _ONCE)
+    def count(self, datum: Datum, where: str | None = None) -> int:
+        """How many numbers are read. Raises CompileError RG0729 where that is not known from the text.
 
-    match datum:
-        case Literal() | Items((Symbol("quote"), *_)) | Items(()):
-            pass
-        case Symbol(name, at):
-            if name == READ or name in readers:
+        `where`: the form that may read them twice or not at all.
+        """
+        match datum:
+            case Symbol(name, at) if name == READ or name in self.names:
                 fail("RG0729", f"`{name}` reads a number, and is no value", at, f"Write ({name}) where it is read.")
-        case Items((Symbol(name),), at) if name == READ or name in readers:
-            if where is not None:
-                refuse(at)
-        case Items((Symbol("lambda"), _, *body)):
-            inside(body, "a function")
-        case Items((Symbol("let"), Symbol(), Items(bindings), *body)):
-            inside(_values(bindings), where)
-            inside(body, "a loop")
-        case Items((Symbol("let" | "let*" | "letrec"), Items(bindings), *body)):
-            inside(_values(bindings), where)
-            inside(body, where)
-        case Items((Symbol("if" | "and" | "or"), first, *others)):
-            check_reads(first, readers, where)
-            inside(others, where or "a branch")
-        case Items((Symbol("cond"), *clauses)):
-            for k, clause in enumerate(clauses):
-                parts = clause.items if isinstance(clause, Items) else (clause,)
-                inside(parts[:1], where if k == 0 else where or "a branch")
-                inside(parts[1:], where or "a branch")
-        case Items(items, _, tail):
-            inside((*items, *(() if tail is None else (tail,))), where)
+            case Literal() | Symbol() | Items((Symbol("quote"), *_)) | Items(()):
+                return 0
+            case Items((Symbol(name),), at) if name == READ or name in self.names:
+                if where is not None:
+                    fail("RG0729", f"`{READ}` in {where}, which may read several numbers or none", at, _ONCE)
+                return 1 if name == READ else self._of(name, at)
+            case Items((Symbol("lambda"), _, *body)):
+                return self._sum(body, "a function")
+            case Items((Symbol("let"), Symbol(), Items(bindings), *body)):
+                return self._sum(_values(bindings), where) + self._sum(body, "a loop")
+            case Items((Symbol("let" | "let*" | "letrec"), Items(bindings), *body)):
+                return self._sum(_values(bindings), where) + self._sum(body, where)
+            case Items((Symbol("if"), test, then, orelse), at):
+                found = self.count(test, where)
+                return found + self._alike(self.count(then, where), self.count(orelse, where), at)
+            case Items((Symbol("and" | "or"), first, *others)):
+                return self.count(first, where) + self._sum(others, where or "a branch")
+            case Items((Symbol("cond"), *clauses)):
+                return self._clauses(clauses, where)
+            case Items(items, _, tail):
+                return self._sum((*items, *(() if tail is None else (tail,))), where)
+
+    def _sum(self, data: Iterable[Datum], where: str | None) -> int:
+        found = 0
+        for d in data:
+            found += self.count(d, where)
+        return found
+
+    def _clauses(self, clauses: Sequence[Datum], where: str | None) -> int:
+        later: int | None = None
+        for clause in reversed(clauses):
+            test, *values = clause.items if isinstance(clause, Items) and clause.items else (clause,)
+            found = self._sum(values, where)
+            later = self.count(test, where) + (found if later is None else self._alike(found, later, clause.at))
+        return later or 0
+
+    def _alike(self, then: int, orelse: int, at: Place) -> int:
+        if then != orelse:
+            message = f"`{READ}` in a branch, which reads {then} numbers where the other reads {orelse}"
+            fail("RG0729", message, at, "Read before the branch: (let ((x (read-real))) (if c x 0)).")
+        return then
+
+    def _of(self, name: str, at: Place) -> int:
+        if name not in self._counts:
+            self._counts[name] = None
+            self._counts[name] = self.count(self._definitions[name].body)
+        found = self._counts[name]
+        if found is None:
+            fail("RG0729", f"`{name}` reads and calls itself, so it reads without end", at, _ONCE)
+        return found
 
 
 def _values(bindings: Iterable[Datum]) -> Iterator[Datum]:
@@ -105,12 +130,18 @@ def _values(bindings: Iterable[Datum]) -> Iterator[Datum]:
 # Writes: of values that are a part of the value of an expression, which is printed.
 
 
-class _Writes:
-    def __init__(self, definitions: Mapping[str, Defined], users: frozenset[str]) -> None:
-        self._definitions, self._users = definitions, users
+class Writes:
+    """The values that expressions write."""
+
+    def __init__(self, definitions: Mapping[str, Defined]) -> None:
+        self._definitions, self._users = definitions, _users(definitions, set(WRITERS))
         self._seen: set[str] = set()
 
-    def walk(self, datum: Datum, shown: bool) -> None:
+    def check(self, datum: Datum) -> None:
+        """Raise CompileError RG0729 where an expression writes a value that its own does not have as a part."""
+        self._walk(datum, True)
+
+    def _walk(self, datum: Datum, shown: bool) -> None:
         """`shown`: whether the value is a part of a value that is printed."""
         match datum:
             # No form begins with `begin`; it is refused by that name.
@@ -127,7 +158,7 @@ class _Writes:
                 self._all(_values(bindings), False)
                 self._all(body, shown)
             case Items((Symbol("if"), test, *branches)):
-                self.walk(test, False)
+                self._walk(test, False)
                 self._all(branches, shown)
             case Items((Symbol("cond"), *clauses)):
                 for clause in clauses:
@@ -142,22 +173,15 @@ class _Writes:
                     self._refuse(name, at)
                 if name not in self._seen:
                     self._seen.add(name)
-                    self.walk(self._definitions[name].body, True)
+                    self._walk(self._definitions[name].body, True)
             case Items(items, _, tail):
                 self._all((*items, *(() if tail is None else (tail,))), False)
 
     def _all(self, data: Iterable[Datum], shown: bool) -> None:
         for d in data:
-            self.walk(d, shown)
+            self._walk(d, shown)
 
     def _refuse(self, name: str, at: Place) -> NoReturn:
         message = f"`{name}` writes a value that is no part of the value of the expression, so nothing shows it"
         hint = "The value of each expression at the top of a file is printed: give it as (list …) of all that is to be seen."
         fail("RG0729", message, at, hint)
-
-
-def check_writes(definitions: Mapping[str, Defined], expressions: Iterable[Datum]) -> None:
-    """Raise CompileError RG0729 where a value is written that no printed value has as a part."""
-    writes = _Writes(definitions, _users(definitions, set(WRITERS)))
-    for datum in expressions:
-        writes.walk(datum, True)

@@ -10,12 +10,13 @@ Last come the lists in results, and the definitions of a file.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from itertools import pairwise
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 from retrograd.compiler.frontends.functional import core
 from retrograd.compiler.frontends.functional.core import Binding, Core, Place, fail
@@ -32,7 +33,7 @@ from retrograd.compiler.frontends.vlad.primitives import (
     Item,
     Truth,
 )
-from retrograd.compiler.frontends.vlad.streams import READ, WRITERS, check_reads, check_writes, reading
+from retrograd.compiler.frontends.vlad.streams import READ, WRITERS, Reads, Writes
 from retrograd.isa.diagnostics import InputError, nearest
 from retrograd.isa.words import format_of
 
@@ -58,6 +59,8 @@ IN_PLACE = {
 STREAMS = (READ, *WRITERS)
 #: exponents below it are products
 _MOST_FACTORS = 1 << 63
+#: functions of any structure; several arguments are a pair, as those of every function
+_OF_STRUCTURE = ("*j", "zero", "perturb", "sensitize")
 _PATTERNS = "A parameter is a name, (cons x y), (list x …), or (bundle x x')."
 
 
@@ -70,6 +73,8 @@ class Translation:
         self.read: Callable[[Place], Core] | None = None
         #: name -> the body of a function without parameters that reads, translated in the scope of the file
         self.readers: Mapping[str, Callable[[], Core]] = {}
+        #: numbers that were read by now; each branch begins with those before it
+        self.reads = 0
         #: what letrec binds: functions, whose calls need no rule
         self.functions: set[Binding] = set()
         self._primitives = {n: p for n, p in PRIMITIVES.items() if internal or not n.startswith("%")}
@@ -177,6 +182,8 @@ class Translation:
             return made
         if name == "-" and len(args) == 1:
             return core.Primitive(NEGATIVE, tuple(args), at)
+        if len(args) > 1 and name in _OF_STRUCTURE:
+            args = (self.chain(args, at),)
         if len(args) != count:
             fail("RG0715", f"`{name}` takes {count} argument{'s' * (count != 1)}, and is given {len(args)}", at)
         return core.Primitive(rules, tuple(args), at)
@@ -231,8 +238,10 @@ class Translation:
                 return self.quoted(args[0])
             case "if":
                 counted(3, 3, "(if condition then else)")
-                test, then, orelse = (self.expression(a, scope) for a in args)
-                return self._conditional(test, then, orelse, at)
+                test, before = self.expression(args[0], scope), self.reads
+                then = self.expression(args[1], scope)
+                self.reads = before
+                return self._conditional(test, then, self.expression(args[2], scope), at)
             case "cond":
                 return self._cond(args, scope, at)
             case "and" | "or":
@@ -280,24 +289,23 @@ class Translation:
 
     def _cond(self, clauses: Sequence[Datum], scope: Scope, at: Place) -> Core:
         hint = "The last clause of a cond is (else e)."
-        made: Core = core.Refusal("RG0729", "this cond has no else", hint, at)
-        for k, clause in reversed(list(enumerate(clauses))):
+        made: list[tuple[Core, Core, Place]] = []
+        for k, clause in enumerate(clauses):
             match clause:
                 case Items((Symbol("else"), value), tail=None) if "else" not in scope:
                     if k != len(clauses) - 1:
                         fail("RG0729", "clauses behind else", clause.at, hint)
-                    made = self.expression(value, scope)
+                    last = self.expression(value, scope)
+                    for test, then, here in reversed(made):
+                        last = self._conditional(test, then, last, here)
+                    return last
                 case Items((test, value), tail=None):
-                    if k == len(clauses) - 1:
-                        fail("RG0729", "this cond has no else", at, hint)
-                    made = self._conditional(
-                        self.expression(test, scope), self.expression(value, scope), made, clause.at
-                    )
+                    tested, before = self.expression(test, scope), self.reads
+                    made.append((tested, self.expression(value, scope), clause.at))
+                    self.reads = before
                 case _:
                     fail("RG0729", f"`{shown(clause)}` is no clause", clause.at, "Write (condition e) or (else e).")
-        if not clauses:
-            fail("RG0729", "this cond has no else", at, hint)
-        return made
+        fail("RG0729", "this cond has no else", at, hint)
 
     def quoted(self, datum: Datum) -> Core:
         """The value of a datum."""
@@ -561,14 +569,19 @@ class Definition:
             self._made = self.function({})
         return self._made
 
-    def too_deep(self) -> NoReturn:
-        """Raise CompileError RG0720."""
-        fail("RG0720", f"`{self.name}` is nested too deep", self.at)
-
     def function(self, scope: Scope) -> core.Lambda:
         """The function, in a scope of values and functions around it."""
         assert self.params is not None
         return self._file.translation.function(self.name, self.params, self.body, scope, self.at)
+
+
+@contextmanager
+def _depth(what: str, at: Place) -> Iterator[None]:
+    """A text that is deeper than the compiler's recursion is refused."""
+    try:
+        yield
+    except RecursionError:
+        fail("RG0720", f"{what} is nested too deep", at)
 
 
 class Read(NamedTuple):
@@ -622,7 +635,8 @@ class File:
         self.translation = Translation(self._outside, self._names, prelude is None)
         self._read(read_data(text, name))
         self._open = self._open_names()
-        self._readers = reading(self.definitions)
+        self._reads = Reads(self.definitions)
+        self._readers = self._reads.names
 
     @property
     def lines(self) -> list[str]:
@@ -728,16 +742,17 @@ class File:
         """Translate each closed function, so that unknown names are found where nothing calls it, too. Raises CompileError."""
         for name, d in self.definitions.items():
             thunk = d.params is None or name in self._readers
-            check_reads(d.body, self._readers, None if thunk else "a function")
+            with _depth(f"`{name}`", d.at):
+                self._reads.count(d.body, None if thunk else "a function")
+        writes = Writes(self.definitions)
         for e in self.expressions:
-            check_reads(e.datum, self._readers)
-        check_writes(self.definitions, [e.datum for e in self.expressions])
+            with _depth("this expression", e.datum.at):
+                self._reads.count(e.datum)
+                writes.check(e.datum)
         for name, d in self.definitions.items():
             if name not in self._open and name not in self._readers:
-                try:
+                with _depth(f"`{name}`", d.at):
                     d.functional_core(None)
-                except RecursionError:
-                    d.too_deep()
 
     def _needed(self, datum: Datum) -> set[str]:
         """The open definitions that an expression uses, directly or by others."""
@@ -756,14 +771,13 @@ class File:
         owner: str | None = None
 
         def read(at: Place) -> Core:
-            count = sum(r.value == owner for r in numbers)
-            found = numbers[Read(owner, count)] = Binding("input", at)
-            return core.Ref(found, at)
+            t.reads += 1
+            return core.Ref(numbers.setdefault(Read(owner, t.reads), Binding("input", at)), at)
 
         def inlined(name: str) -> Callable[[], Core]:
             return lambda: t.expression(self.definitions[name].body, scope)
 
-        t.read, t.readers = read, {name: inlined(name) for name in self._readers}
+        t.read, t.reads, t.readers = read, 0, {name: inlined(name) for name in self._readers}
         needed = self._needed(datum)
         waiting: list[Definition] = []
         bound: set[str] = set()
@@ -787,13 +801,13 @@ class File:
                 waiting += [] if name in self._readers else [d]
                 continue
             release()
-            owner = name
+            owner, t.reads = name, 0
             value = self.translation.expression(d.body, scope)
             scope = {**scope, name: Binding(name, d.at)}
             bound.add(name)
             steps.append((scope[name], value))
         release()
-        owner = None
+        owner, t.reads = None, 0
         made = self.translation.expression(datum, scope)
         t.read, t.readers = None, {}
         for step in reversed(steps):

@@ -34,6 +34,8 @@ MAIN = """
 (sensitivity? ((cdr ((*j sin) (*j 1))) (sensitize 1)))         ===> #t
 (unperturb (perturb '(1 2)))                                   ===> (1 2)
 (primal (bundle (cons 1 2) (perturb (cons 3 4))))              ===> (1 . 2)
+(list (*j-inverse (*j 1 2)) (zero 1 '(2)) (unperturb (perturb 3 4)) (unsensitize (sensitize 5 6)))
+  ===> ((1 . 2) (0 0) (3 . 4) (5 . 6))
 (plus (perturb 2) (perturb (zero 1)))                          ===> anything
 """
 
@@ -44,7 +46,7 @@ def test_a_file_as_it_is_written(tmp_path: Path) -> None:
     main = tmp_path / "main.vlad"
     main.write_text(MAIN)
     *found, last = evaluations(load_vlad(str(main)), back=True)
-    assert [e.agrees for e in found] == [True] * 11
+    assert [e.agrees for e in found] == [True] * 12
     assert all(e.restored for e in (*found, last))
     assert str(last.value) == "Formed(form='perturbation', parts=(2.0,))"
 
@@ -63,6 +65,9 @@ def test_a_file_as_it_is_written(tmp_path: Path) -> None:
         ("(if #t (read-real) 1)", "`read-real` in a branch"),
         ("(cond ((< 1 2) 1) ((= 1 (read-real)) 2) (else 3))", "`read-real` in a branch"),
         ("(define (f) (read-real)) (if #t 1 (f))", "`read-real` in a branch"),
+        ("(cond (#f 1) (#t (read-real)) (else 3))", "which reads 1 numbers where the other reads 0"),
+        ("(and 1 (read-real))", "`read-real` in a branch, which may read several"),
+        ("(define (f) (if (< (read-real) 0) 1 (f))) (f)", "`f` reads and calls itself"),
         ("(define (f) (read-real)) (map f '(1))", "`f` reads a number, and is no value"),
         ("(read-real 1)", "`read-real` reads a number, and is no value"),
         ("(+ 1 (write 2))", "`write` writes a value that is no part of the value"),
@@ -94,12 +99,18 @@ READS = """
 (define k (read-real))
 (define (read-twice) (write-real (* k (read-real))))
 (define (shown x) (if (< x 3) (write x) (list x (write x))))
+(define (either)
+  (cond ((< (read-real) 1) (list (read-real) (if (= (read-real) 7) (read-real) (- (read-real)))))
+        ((< (read-real) 2) (list 0 (+ (read-real) (read-real))))
+        (else (list (read-real) (read-real)))))
 (read-twice)
 (list (write (read-real)) (read-twice) 'k)
 (let* ((x (read-real)) (y (read-real))) (- x y))
 ((derivative (lambda (x) (* k x x))) (read-real))
 (if (< (read-real) 3) (write 1) (write 2))
 (let ((y k)) (write y))
+(either)
+(either)
 (map-n (lambda (i) (* i k)) 18)
 """
 
@@ -107,8 +118,8 @@ READS = """
 def test_numbers_are_read_in_order() -> None:
     """A value reads once for all expressions, a function without parameters at each call."""
     file = read_vlad(READS, "reads.vlad")
-    *found, last = evaluations(file, numbers=[2, 3, 4, 5, 6, 7.5, 9, 1], back=True)
-    values = [6.0, (4.0, (10.0, ("k", ()))), -1.5, 36.0, 1.0, 2.0]
+    *found, last = evaluations(file, numbers=[2, 3, 4, 5, 6, 7.5, 9, 1, 0, 3, 5, 8, 1, 2, 7, 9], back=True)
+    values = [6.0, (4.0, (10.0, ("k", ()))), -1.5, 36.0, 1.0, 2.0, (3.0, (-8.0, ())), (7.0, (9.0, ()))]
     assert [e.value for e in found] == values
     assert all(e.restored and not e.erased_bits for e in (*found, last))
     assert last.value[1][1][0] == 4.0
@@ -119,7 +130,7 @@ def test_the_input_has_too_few_numbers() -> None:
         list(evaluations(read_vlad(READS, "reads.vlad"), numbers=[2, 3]))
     span = found.value.diagnostics[0].span
     assert span is not None
-    assert span.line == 6
+    assert span.line == 10
 
 
 def test_the_command_reads(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -179,8 +179,9 @@ def test_deep_nesting_is_refused_or_read() -> None:
     deep = 3000
     assert len(read_data("(" * deep + ")" * deep, "deep.vlad")) == 1
     assert len(read_data("'" * deep + "a", "deep.vlad")) == 1
-    with pytest.raises(CompileError, match="RG0720"):
-        list(evaluations(read_vlad("(+ 1 " * deep + "1" + ")" * deep, "deep.vlad")))
+    for begin in ("", "(define (f x) ", "(define x "):
+        with pytest.raises(CompileError, match="RG0720"):
+            list(evaluations(read_vlad(begin + "(+ 1 " * deep + "1" + ")" * (deep + bool(begin)), "deep.vlad")))
 
 
 @pytest.mark.parametrize(
