@@ -211,11 +211,12 @@ class Field:
 
 @dataclass(eq=False, frozen=True)
 class Element:
-    """a[i, …] of an array argument."""
+    """a[i, …] of an array argument. `reached`: False where a branch may read beyond an array that has no such part, and is never taken then."""
 
     array: Core
     indices: tuple[Core, ...]
     at: Place
+    reached: bool = True
 
 
 @dataclass(eq=False, frozen=True)

@@ -153,7 +153,7 @@ class Lowering:
             case core.Build() | core.Match() | core.Total() | core.Forget():
                 t = self._type_of(e, env)
                 return self.body.new(t, lambda targets: self.into(e, env, targets, t))
-            case core.Element(array, indices, at):
+            case core.Element(array, indices, at, reached):
                 whole, picks = self.value(array, env), [self.value(i, env) for i in indices]
                 if isinstance(whole.type, Array) and any(isinstance(i.type, Array) for i in picks):
                     keys = [
@@ -161,7 +161,7 @@ class Lowering:
                         for e, i in zip(indices, picks, strict=True)
                     ]
                     return indexed(self, whole, keys, at)
-                return self._element(whole, picks, at)
+                return self._element(whole, picks, at, reached)
             case core.Length(array):
                 t = self.value(array, env).type
                 count = t.shape[0] if isinstance(t, Array) else len(t.items) if isinstance(t, Tuple) else 0
@@ -317,7 +317,7 @@ class Lowering:
         assert isinstance(value.type, Tuple)
         return value.split(value.type.items)[index]
 
-    def _element(self, array: Value, indices: Sequence[Value], at: core.Place) -> Value:
+    def _element(self, array: Value, indices: Sequence[Value], at: core.Place, reached: bool = True) -> Value:
         if isinstance(array.type, Tuple) and isinstance(name := indices[0].type, Known):
             return array.split(array.type.items)[self.inference.place_of(str(name.value), array.type, at)]
         if isinstance(array.type, Tuple):
@@ -328,6 +328,9 @@ class Lowering:
             i = index.words[0]
             checks: tuple[InRange, ...] = ()
             if i.op == "const":
+                if not -length <= i.param < length and not reached:
+                    self.body.emit(Check(Test("ne", Const(0), Const(0)), "RG0801", "a part that is not there", at.span))
+                    return Value(Word(t.element.kind), (const(0, t.element.kind),))
                 if not -length <= i.param < length:
                     self.inference.fail("RG0713", f"the index is {i.param}, and the array has {length} rows", at)
                 i = const(i.param % length, Kind.INT)

@@ -380,7 +380,7 @@ class Marshalling:
     def _reader(self, t: Type) -> core.Lambda:
         numbers, integers, i, k = (Binding(name, self.at) for name in ("numbers", "integers", "i", "k"))
         arrays = self._ref(numbers), self._ref(integers)
-        tag = core.Element(arrays[1], (self._ref(k),), self.at)
+        tag = self._element(arrays[1], self._ref(k))
         after = self._sum(self._ref(k), 1)
         if isinstance(t, List):
             count = Binding("count", self.at)
@@ -444,8 +444,8 @@ class Marshalling:
         match t:
             case Word(kind):
                 if kind is Kind.FIXED:
-                    return go_on(core.Element(arrays[0], (i,), self.at), self._sum(i, 1), k)
-                word: Core = core.Element(arrays[1], (k,), self.at)
+                    return go_on(self._element(arrays[0], i), self._sum(i, 1), k)
+                word: Core = self._element(arrays[1], k)
                 if kind is Kind.BOOL:
                     word = core.Operation("!=", (word, core.Number(0, self.at)), self.at)
                 elif kind is Kind.UINT:
@@ -539,6 +539,10 @@ class Marshalling:
 
     def _call(self, f: Core, *args: Core) -> Core:
         return core.Apply(f, args, self.at)
+
+    def _element(self, array: Core, k: Core) -> Core:
+        """A word. Another class than that of the argument may have more."""
+        return core.Element(array, (k,), self.at, reached=False)
 
     def _item(self, e: Core, k: int) -> Core:
         return core.Item(e, k, self.at)

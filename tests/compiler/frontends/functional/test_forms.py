@@ -104,6 +104,49 @@ def test_data_classes() -> None:
     assert mirrored(TREE, 2.0) == (4.0, back, [(1, True, 2.0), (2, False, 4.0)])
 
 
+@rg.data
+class Nothing:
+    pass
+
+
+@rg.data
+class Rectangle:
+    sides: tuple[fixed, fixed]
+
+
+@rg.data
+class Coins:
+    worth: fixed
+    count: tuple[int, bool, int]
+
+
+@rg.functional
+def worth(thing: Nothing | Rectangle | Coins, price: fixed) -> fixed:
+    match thing:
+        case Rectangle((a, b)):
+            return a * b * price
+        case Coins(value, (n, doubled, bonus)):
+            return float(2 * n + bonus if doubled else n) * value + price
+        case Nothing():
+            return -price
+
+
+@pytest.mark.parametrize(
+    ("thing", "value", "by_thing", "by_price"),
+    [
+        (Nothing(), -0.5, Nothing(), -1.0),
+        (Rectangle((2.0, 3.0)), 3.0, Rectangle((1.5, 1.0)), 6.0),
+        (Coins(0.25, (4, True, 1)), 2.75, Coins(9.0, (0, False, 0)), 1.0),
+        (Coins(0.25, (4, False, 1)), 1.5, Coins(4.0, (0, False, 0)), 1.0),
+    ],
+)
+def test_classes_of_other_sizes(thing: Any, value: float, by_thing: Any, by_price: float) -> None:
+    """An argument has the words of its own class, and the other classes of its union may have more."""
+    assert worth(thing, 0.5) == value
+    assert tuple(rg.grad(worth)(thing, 0.5)) == (by_thing, by_price)
+    assert rg.run(~worth, thing, 0.5, value).values.out == 0.0
+
+
 @pytest.mark.parametrize("level", [0, 1])
 @pytest.mark.parametrize(("f", "args"), [(squares, ([1.0, -2.0], 0.5)), (mirrored, (TREE, 2.0)), (squares, ([], 1.0))])
 def test_results_are_taken_back(f: Any, args: tuple[Any, ...], level: int) -> None:
