@@ -569,7 +569,9 @@ def guarded(at: Place, made: Callable[[], Value], constants: Constants | None = 
     try:
         return made() if constants is None else constants.at(lambda _: at, made)
     except Vanishing as error:
-        fail("RG0730", f"{error}", at, error.hint)
+        # Lognums are no values of functional programs.
+        hint = error.hint.replace("No format holds it, but a lognum does. Or scale", "No format holds it. Scale")
+        fail("RG0730", f"{error}", at, hint.replace(", but a lognum does", ""))
     except TypeError as error:
         fail("RG0703", str(error), at, hint_of(error))
     except ZeroDivisionError:

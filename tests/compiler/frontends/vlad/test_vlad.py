@@ -78,6 +78,22 @@ def test_a_factor_is_computed_refused_or_warned_of(text: str, w: Format) -> None
     assert getattr(refused.value, "code", "RG0730") in ("RG0730", "RG0714")
 
 
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("(+ X 1e-20)", "No format holds it. Scale the numbers of the program."),
+        ("(< X 1e-20)", "No format holds it. Scale the numbers"),
+        ("(+ X 1e-14)", "Q2.62 to Q1.63 hold it. Or scale"),
+    ],
+)
+def test_ways_out_of_a_number_that_would_be_0(text: str, hint: str) -> None:
+    """VLAD has no lognums."""
+    with pytest.raises(CompileError) as caught:
+        list(evaluations(read_vlad(text.replace("X", "(real 1)"), "f.vlad")))
+    found = caught.value.diagnostics[0]
+    assert (found.code, hint in str(found.hint), "lognum" in str(found.hint)) == ("RG0730", True, False)
+
+
 def test_run_prints_values(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "values.vlad"
     path.write_text("(define (f x) (* x x))\n(f 3)\n(list #t 'a (bundle 1 2) f)\n(map f (map-n f 3))\n")
