@@ -543,7 +543,8 @@ def _has_lists(t: Type) -> bool:
 # -----------------------------------------------------------------------------
 # VLAD files: definitions and expressions, and the function of the core for each expression.
 #
-#     file ::= (define (f x …) e) | (define ((f x …) y …) e) | (define x e) | (format Q16.48) | e | e ===> datum
+#     file ::= (define (f x …) e) | (define ((f x …) y …) e) | (define x e) | (format Q16.48) | e
+#              | e ===> datum | e ===> (with-inputs (x …) datum)
 #
 # A function that uses no value of the file is closed, and a definition of its own. Values, and the functions that use them, become let and letrec
 # around each expression that needs them: they are computed in its run.
@@ -593,11 +594,12 @@ class Read(NamedTuple):
 
 @dataclass(frozen=True)
 class Expression:
-    """An expression at the top of a file, and the value that it must have."""
+    """An expression at the top of a file, and the value that it must have. `inputs`: the numbers that its test reads."""
 
     datum: Datum
     expected: Datum | None
     file: File
+    inputs: tuple[float, ...] = ()
 
     def core(self) -> core.Lambda:
         """A function of the numbers that it reads, whose value is that of the expression. Raises CompileError."""
@@ -678,12 +680,13 @@ class File:
                     self.format = text
                 case _:
                     expected: Datum | None = None
+                    inputs: tuple[float, ...] = ()
                     if k < len(data) and _is_arrow(data[k]):
                         if k + 1 == len(data):
                             fail("RG0724", f"no value behind `{_EXPECTS}`", data[k].at)
-                        expected = data[k + 1]
+                        expected, inputs = _with_inputs(data[k + 1])
                         k += 2
-                    self.expressions.append(Expression(datum, expected, self))
+                    self.expressions.append(Expression(datum, expected, self, inputs))
 
     def _read_included(self, name: str, at: Place) -> None:
         """Read a file in place of the form that names it; a file is read once. Raises CompileError RG0729."""
@@ -821,6 +824,18 @@ class File:
 
 def _is_arrow(datum: Datum) -> bool:
     return isinstance(datum, Symbol) and datum.name == _EXPECTS
+
+
+def _with_inputs(datum: Datum) -> tuple[Datum, tuple[float, ...]]:
+    """The value behind ===>, and the numbers that are read: `value`, or `(with-inputs (x …) value)`."""
+    match datum:
+        case Items((Symbol("with-inputs"), Items(given, tail=None), value), tail=None):
+            numbers = [x.value for x in given if isinstance(x, Literal) and not isinstance(x.value, bool)]
+            if len(numbers) == len(given):
+                return value, tuple(numbers)
+    if isinstance(datum, Items) and datum.items[:1] and datum.items[0] == Symbol("with-inputs", datum.items[0].at):
+        fail("RG0724", "`with-inputs` has another form", datum.at, "Write (with-inputs (x …) value).")
+    return datum, ()
 
 
 def _symbols(datum: Datum) -> list[str]:

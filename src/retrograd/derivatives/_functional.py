@@ -550,20 +550,30 @@ def evaluations(
     engine: str = "auto",
     back: bool = False,
     memory: int = LARGEST,
-    numbers: Iterable[float] = (),
+    numbers: Iterable[float] | None = None,
     **settings: Any,
 ) -> Iterator[Evaluated]:
     """The values of a file's expressions, in order. `back`: each is also run back. Raises CompileError, ProgramTrap.
 
-    `numbers`: those that `(read-real)` reads. `memory`: words for lists and history, and as many for recursion. Where a
+    `numbers`: those that `(read-real)` reads; None: each expression reads those of its test. `memory`: words for lists and history, and as many for recursion. Where a
     run needs more, its loops run in parts.
     """
-    given, values = iter(numbers), dict[Read, float]()
+    given, values = None if numbers is None else iter(numbers), dict[Read, float]()
     for e in file.expressions:
         with deep_recursion():
-            inputs = _inputs(e, given, values)
+            inputs = _inputs_of_test(e) if given is None else _inputs(e, given, values)
             found = _evaluated(e, format or file.format, engine, back, memory, settings, inputs)
         yield found
+
+
+def _inputs_of_test(e: Expression) -> list[float]:
+    """The numbers of its `with-inputs`. Raises InputError where it reads others."""
+    found = _inputs(e, iter(e.inputs), {})
+    if len(found) != len(e.inputs):
+        message = f"the test has {len(e.inputs)} inputs, and {len(found)} are read"
+        hint = "Give as many as `read-real` reads: (with-inputs (x …) value)."
+        raise InputError(Diagnostic("RG0504", message, e.datum.at.span, hint, e.datum.at.text))
+    return found
 
 
 def _inputs(e: Expression, given: Iterator[float], values: dict[Read, float]) -> list[float]:
@@ -577,7 +587,7 @@ def _inputs(e: Expression, given: Iterator[float], values: dict[Read, float]) ->
             found = next(given, None)
             if found is None:
                 message = "the input has no number left for `read-real`"
-                hint = "Give one more: `retrograd run` reads the standard input, or the file of --input; other commands have no input."
+                hint = "Give one more: `retrograd run` reads the standard input, or the file of --input; `retrograd test` those of e ===> (with-inputs (x …) value)."
                 raise InputError(Diagnostic("RG0504", message, e.datum.at.span, hint, e.datum.at.text))
             out.append(found)
             if read.value is not None:
@@ -704,6 +714,10 @@ def _granted(function: VladFunction, memory: int, parts: frozenset[str]) -> Vlad
         size //= 2
 
 
+#: how a value is written behind ===>, where it has another name, too
+_WRITTEN = {"bundle": ("bundle", "forward")}
+
+
 def alike(value: Any, datum: Datum) -> bool:
     """Whether a value is that of a datum, as it is written or quoted."""
     match value, datum:
@@ -717,6 +731,8 @@ def alike(value: Any, datum: Datum) -> bool:
             return abs(float(value) - other) <= TOLERANCE
         case str(), Symbol(name):
             return value == name
+        case Formed(form, parts), Items((Symbol(name), *written), tail=None) if len(parts) == len(written):
+            return name in _WRITTEN.get(form, (form,)) and all(map(alike, parts, written))
         case (), Items((), tail=None):
             return True
         case (head, tail), Items((first, *others)):

@@ -125,6 +125,40 @@ def test_numbers_are_read_in_order() -> None:
     assert last.value[1][1][0] == 4.0
 
 
+TESTS = """
+(define k (read-real))
+(define (pair) (list k (read-real)))
+(pair)             ===> (with-inputs (2 3.5) (2 3.5))
+(pair)             ===> (with-inputs (7 8) (7 9))
+(list (bundle 1 2) (perturb 3)) ===> ((bundle 1 2) (perturbation 3))
+(bundle 1 2)       ===> (forward 1 2)
+(*j '(1 #t))       ===> (reverse (1 #t))
+(sensitize 1)      ===> (reverse 1)
+'(bundle 1 2)      ===> '(bundle 1 2)
+((*j sin) (*j 1))  ===> (with-inputs () (reverse 1))
+"""
+
+
+def test_tests_have_inputs_of_their_own() -> None:
+    found = [e.agrees for e in evaluations(read_vlad(TESTS, "tests.vlad"))]
+    assert found == [True, False, True, True, True, False, True, False]
+
+
+@pytest.mark.parametrize(
+    ("test", "code", "message"),
+    [
+        ("(with-inputs (1) 2)", "RG0504", "no number left"),
+        ("(with-inputs (1 2 3) 2)", "RG0504", "the test has 3 inputs, and 2 are read"),
+        ("(with-inputs (1 x) 2)", "RG0724", "has another form"),
+        ("(with-inputs 1 2)", "RG0724", "has another form"),
+    ],
+)
+def test_inputs_of_a_test_are_checked(test: str, code: str, message: str) -> None:
+    with pytest.raises((CompileError, InputError), match=message) as caught:
+        list(evaluations(read_vlad(f"(* (read-real) (read-real)) ===> {test}", "f.vlad")))
+    assert caught.value.diagnostics[0].code == code
+
+
 def test_the_input_has_too_few_numbers() -> None:
     with pytest.raises(InputError, match="RG0504") as found:
         list(evaluations(read_vlad(READS, "reads.vlad"), numbers=[2, 3]))
