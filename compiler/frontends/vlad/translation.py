@@ -747,15 +747,16 @@ class File:
             thunk = d.params is None or name in self._readers
             with _depth(f"`{name}`", d.at):
                 self._reads.count(d.body, None if thunk else "a function")
-        writes = Writes(self.definitions)
-        for e in self.expressions:
-            with _depth("this expression", e.datum.at):
-                self._reads.count(e.datum)
-                writes.check(e.datum)
         for name, d in self.definitions.items():
             if name not in self._open and name not in self._readers:
                 with _depth(f"`{name}`", d.at):
                     d.functional_core(None)
+
+    def check_expression(self, e: Expression) -> None:
+        """Refuse reads and writes of an expression that a run could not do. Raises CompileError."""
+        with _depth("this expression", e.datum.at):
+            self._reads.count(e.datum)
+            Writes(self.definitions).check(e.datum)
 
     def _needed(self, datum: Datum) -> set[str]:
         """The open definitions that an expression uses, directly or by others."""
@@ -862,8 +863,10 @@ def prelude() -> File:
     return found
 
 
-def read_vlad(text: str, name: str, include: Include | None = None) -> File:
-    """The definitions and expressions of a text. `include`: as of File. Raises CompileError."""
+def read_vlad(text: str, name: str, include: Include | None = None, checked: bool = True) -> File:
+    """The definitions and expressions of a text. `include`: as of File. `checked`: expressions, too. Raises CompileError."""
     found = File(text, name, prelude(), include)
     found.check()
+    for e in found.expressions if checked else ():
+        found.check_expression(e)
     return found

@@ -530,8 +530,11 @@ class Evaluated:
         return alike(self.value, self.expression.expected)
 
 
-def load_vlad(path: str) -> File:
-    """The definitions and expressions of a file and of those that it includes. Raises InputError, CompileError."""
+def load_vlad(path: str, checked: bool = True) -> File:
+    """The definitions and expressions of a file and of those that it includes. Raises InputError, CompileError.
+
+    `checked`: with all expressions; else each when it is evaluated.
+    """
 
     def include(name: str) -> tuple[str, str]:
         if not re.fullmatch(r"[\w-]+(\.vlad)?", name):
@@ -540,11 +543,12 @@ def load_vlad(path: str) -> File:
         found = str(Path(path).parent / f"{name.removesuffix('.vlad')}.vlad")
         return decode_text(read_file(Path(found)), found), found
 
-    return read_vlad(decode_text(read_file(Path(path)), path), path, include)
+    return read_vlad(decode_text(read_file(Path(path)), path), path, include, checked)
 
 
 def evaluations(
     file: File,
+    expressions: Iterable[Expression] | None = None,
     *,
     format: Format | str | None = None,
     engine: str = "auto",
@@ -553,14 +557,15 @@ def evaluations(
     numbers: Iterable[float] | None = None,
     **settings: Any,
 ) -> Iterator[Evaluated]:
-    """The values of a file's expressions, in order. `back`: each is also run back. Raises CompileError, ProgramTrap.
+    """The values of a file's expressions, or of some, in order. `back`: each is also run back. Raises CompileError, ProgramTrap.
 
     `numbers`: those that `(read-real)` reads; None: each expression reads those of its test. `memory`: words for lists and history, and as many for recursion. Where a
     run needs more, its loops run in parts.
     """
     given, values = None if numbers is None else iter(numbers), dict[Read, float]()
-    for e in file.expressions:
+    for e in file.expressions if expressions is None else expressions:
         with deep_recursion():
+            file.check_expression(e)
             inputs = _inputs_of_test(e) if given is None else _inputs(e, given, values)
             found = _evaluated(e, format or file.format, engine, back, memory, settings, inputs)
         yield found

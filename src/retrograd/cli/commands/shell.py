@@ -20,9 +20,10 @@ from retrograd.assembler.assemble import assemble
 from retrograd.cli.files import input_path
 from retrograd.cli.options import EXIT_CODES, Parser, step_limit
 from retrograd.cli.records import FunctionOptions, Options
-from retrograd.cli.report import print_json, print_trap
+from retrograd.cli.report import print_json, print_trap, show_errors
 from retrograd.cli.terminal import OK, WRONG
-from retrograd.isa.diagnostics import printable
+from retrograd.isa.diagnostics import RetrogradError, printable
+from retrograd.isa.words import format_of
 from retrograd.simulator.engines.tiering import engine_named
 from retrograd.simulator.machine import Machine
 
@@ -490,43 +491,55 @@ def arguments_of_test(p: Parser) -> None:
 
 
 def execute_test(options: TestOptions) -> int:
-    """Run the tests, and print the failures. All expressions are evaluated; those without expected value must not trap."""
+    """Run the tests, and print the failures. All expressions are evaluated; those without expected value must not trap.
+
+    An expression that is refused or traps fails by itself: those behind it are tests, too.
+    """
     from retrograd.compiler.frontends.vlad.data import shown as datum_text
     from retrograd.derivatives._functional import evaluations, load_vlad, shown
     from retrograd.runtime._execution import ProgramTrap
 
     engine_named(options.engine)
-    tests = wrong = 0
+    format = None if options.format is None else format_of(options.format)
+    tests = wrong = refused = 0
     failures = []
     for path in options.files:
-        found = evaluations(
-            load_vlad(input_path(path)),
-            format=options.format,
-            precision=options.precision,
-            engine=options.engine,
-            back=True,
-            max_steps=step_limit(options.max_steps),
-            overflow=not options.no_overflow,
-        )
-        try:
-            for e in found:
-                where = str(e.expression.datum.at.span)
-                problems = []
+        file = load_vlad(input_path(path), checked=False)
+        for expression in file.expressions:
+            tests += expression.expected is not None
+            problems = []
+            try:
+                [e] = evaluations(
+                    file,
+                    [expression],
+                    format=format,
+                    precision=options.precision,
+                    engine=options.engine,
+                    back=True,
+                    max_steps=step_limit(options.max_steps),
+                    overflow=not options.no_overflow,
+                )
+            except RetrogradError as error:
+                refused += 1
+                problems.append(f"{error.diagnostics[0].code}: {error.diagnostics[0].message}")
+                if not options.json:
+                    if isinstance(error, ProgramTrap):
+                        print_trap(error)
+                    else:
+                        show_errors(error, as_json=False)
+            else:
                 if not e.restored or e.erased_bits:
                     problems.append(f"the run back does not restore zeros, or {e.erased_bits} bits are erased")
-                if e.expression.expected is not None:
-                    tests += 1
-                    if not e.agrees:
-                        problems.append(f"{shown(e.value)} in place of {datum_text(e.expression.expected)}")
-                wrong += bool(problems)
-                failures += [{"where": where, "problem": text} for text in problems]
+                if expression.expected is not None and not e.agrees:
+                    problems.append(f"{shown(e.value)} in place of {datum_text(expression.expected)}")
                 if not options.json:
                     for text in problems:
-                        print(printable(f"{where}: {text}"), file=sys.stderr)
-        except ProgramTrap as trap:
-            return print_trap(trap, as_json=options.json)
+                        print(printable(f"{expression.datum.at.span}: {text}"), file=sys.stderr)
+            wrong += bool(problems)
+            failures += [{"where": str(expression.datum.at.span), "problem": text} for text in problems]
     if options.json:
         print_json("retrograd.vlad-test/1", {"tests": tests, "failures": failures})
     else:
-        print(f"{tests} tests in {len(options.files)} file{'s' * (len(options.files) != 1)}, {wrong} failed")
+        files = f"{len(options.files)} file{'s' * (len(options.files) != 1)}"
+        print(f"{tests} tests in {files}, {wrong} failed" + f", of which {refused} are refused or trap" * bool(refused))
     return WRONG if wrong else OK

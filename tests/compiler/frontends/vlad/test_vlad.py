@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 import sys
 import warnings
 from pathlib import Path
@@ -43,6 +44,21 @@ def test_failures_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert [line.split(":", 3)[1] for line in found.err.splitlines()] == ["1", "3", "4"]
     assert main(["test", str(path), "--json"]) == 1
     assert len(json.loads(capsys.readouterr().out)["failures"]) == 3
+
+
+def test_what_is_refused_or_traps_fails_by_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "mixed.vlad"
+    path.write_text(
+        "(define (f x) (/ 1 x))\n(f 0) ===> 1\n(car 1) ===> 2\n(f 4) ===> .25\n(if #t (read-real) 2)\n(+ (write 1) 2)\n(f 2) ===> .5\n"
+    )
+    assert main(["test", str(path)]) == 1
+    found = capsys.readouterr()
+    assert "4 tests in 1 file, 4 failed, of which 4 are refused or trap" in found.out
+    codes = ("RG0402", "RG0703", "RG0729", "RG0729")
+    assert re.findall(r"error\[(\w+)\]", found.err) == [*codes]
+    assert main(["test", str(path), "--json"]) == 1
+    failures = json.loads(capsys.readouterr().out)["failures"]
+    assert [(f["where"].split(":")[-2], f["problem"][:6]) for f in failures] == list(zip("2356", codes, strict=True))
 
 
 @pytest.mark.parametrize(
