@@ -211,7 +211,10 @@ class Field:
 
 @dataclass(eq=False, frozen=True)
 class Element:
-    """a[i, …] of an array argument. `reached`: False where a branch may read beyond an array that has no such part, and is never taken then."""
+    """a[i, …] of an array argument.
+
+    `reached`: False where a branch may read beyond the array, and is never taken then.
+    """
 
     array: Core
     indices: tuple[Core, ...]

@@ -49,8 +49,9 @@ _ONCE = "Read it before, and give it as an argument: (f (read-real))."
 
 
 class Reads:
-    """The numbers that each expression reads. `names`: the functions without parameters that read; each call reads anew.
+    """The numbers that each expression reads.
 
+    `names`: the functions without parameters that read; each call reads anew.
     The branches of an `if` read equally many, so the k-th number of a run is the k-th whichever is taken.
     """
 

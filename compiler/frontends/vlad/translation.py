@@ -594,7 +594,7 @@ class Read(NamedTuple):
 
 @dataclass(frozen=True)
 class Expression:
-    """An expression at the top of a file, and the value that it must have. `inputs`: the numbers that its test reads."""
+    """An expression at the top of a file, and the value that it must have. `inputs`: what its test reads."""
 
     datum: Datum
     expected: Datum | None
@@ -864,7 +864,10 @@ def prelude() -> File:
 
 
 def read_vlad(text: str, name: str, include: Include | None = None, checked: bool = True) -> File:
-    """The definitions and expressions of a text. `include`: as of File. `checked`: expressions, too. Raises CompileError."""
+    """The definitions and expressions of a text. Raises CompileError.
+
+    `include`: as of File. `checked`: expressions, too.
+    """
     found = File(text, name, prelude(), include)
     found.check()
     for e in found.expressions if checked else ():

@@ -557,10 +557,11 @@ def evaluations(
     numbers: Iterable[float] | None = None,
     **settings: Any,
 ) -> Iterator[Evaluated]:
-    """The values of a file's expressions, or of some, in order. `back`: each is also run back. Raises CompileError, ProgramTrap.
+    """The values of a file's expressions, or of some, in order. Raises CompileError, InputError, ProgramTrap.
 
-    `numbers`: those that `(read-real)` reads; None: each expression reads those of its test. `memory`: words for lists and history, and as many for recursion. Where a
-    run needs more, its loops run in parts.
+    `back`: each is also run back. `numbers`: those that `(read-real)` reads; None: each expression reads those of its
+    test. `memory`: words for lists and history, and as many for recursion. Where a run needs more, its loops run in
+    parts.
     """
     given, values = None if numbers is None else iter(numbers), dict[Read, float]()
     for e in file.expressions if expressions is None else expressions:
@@ -592,7 +593,7 @@ def _inputs(e: Expression, given: Iterator[float], values: dict[Read, float]) ->
             found = next(given, None)
             if found is None:
                 message = "the input has no number left for `read-real`"
-                hint = "Give one more: `retrograd run` reads the standard input, or the file of --input; `retrograd test` those of e ===> (with-inputs (x …) value)."
+                hint = "`retrograd run` reads the standard input or --input; a test is e ===> (with-inputs (x …) value)."
                 raise InputError(Diagnostic("RG0504", message, e.datum.at.span, hint, e.datum.at.text))
             out.append(found)
             if read.value is not None:

@@ -49,7 +49,8 @@ def test_failures_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str
 def test_what_is_refused_or_traps_fails_by_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "mixed.vlad"
     path.write_text(
-        "(define (f x) (/ 1 x))\n(f 0) ===> 1\n(car 1) ===> 2\n(f 4) ===> .25\n(if #t (read-real) 2)\n(+ (write 1) 2)\n(f 2) ===> .5\n"
+        "(define (f x) (/ 1 x))\n(f 0) ===> 1\n(car 1) ===> 2\n(f 4) ===> .25\n"
+        "(if #t (read-real) 2)\n(+ (write 1) 2)\n(f 2) ===> .5\n"
     )
     assert main(["test", str(path)]) == 1
     found = capsys.readouterr()
