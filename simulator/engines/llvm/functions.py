@@ -93,6 +93,37 @@ def rounded_quotient(x: Value, y: Value, w: Format, places: int) -> WideQuotient
     return found
 
 
+def long_quotient(x: Value, y: Value, w: Format, places: int) -> WideQuotient:
+    """The same for words of 64 bits, by the host's division of two words by one: faster where quotients fill a word.
+
+    |x|·2^p = q·|y| + r. The magnitude q is rounded up where 2r ≥ |y|, or, of a negative quotient, where 2r > |y|.
+    q is a word where the upper word of |x|·2^p is below |y|. q = 2^64 − 1 is never rounded up: 2^p would be |y| / 2
+    or less, and |x| more than a word.
+    """
+    code = x.code
+    key = f"long quotient {x} {y} {places}"
+    found = code.known.get(key)
+    if found is None:
+        x_sign, y_sign = x.sar(63), y.sar(63)
+        size, divisor, sign = (x ^ x_sign) - x_sign, (y ^ y_sign) - y_sign, x_sign ^ y_sign
+        upper = size.shr(64 - places) if places else code.constant(I64, 0)
+        short = upper.ltu(divisor)
+        # The instruction must have a quotient where none is used, too.
+        upper, divisor = short.select(upper, 0), short.select(divisor, 1)
+        both = code.call(_two_by_one(code.module), upper, size << places, divisor)
+        q, r = both.part(0), both.part(1)
+        q = q + (divisor - r - sign).leu(r).to(I64)
+        word, high = (q ^ sign) - sign, sign & q.ne(0).to(I64, "sext")
+
+        def unsure() -> Sequence[Value]:
+            words = code.call(_unsure_quotient(code.module, w, places), x, y)
+            return words.part(0), words.part(1), words.part(2)
+
+        found = WideQuotient(*code.likely(short, (word, high, high.eq(word.sar(63))), unsure))
+        code.known[key] = found
+    return found
+
+
 def rounded_quotient_in_lanes(x: Value, y: Value, places: int) -> tuple[Value, Value]:
     """(the same in lanes of 64 bits, whether it is right)"""
     code = x.code
@@ -334,6 +365,28 @@ def near_root(x: Value, s: int) -> Value:
     return root
 
 
+def long_root(x: Value, s: int) -> Value:
+    """The same by the host's division of two words by one, ROOT_SHIFT < s < 64.
+
+    The double's root r₀ is off by e < 2^11, so Newton's step ⌊(r₀ + ⌊n / r₀⌋) / 2⌋ is ⌊√n⌋, or one more where √n lies
+    less than e² / 2r₀ below that. The remainder n − r², in 64 bits, is 0 … 2r in the one case, below 2^64 − 2^24, and
+    −e² … −1 in the other.
+    """
+    code = x.code
+    key = f"long root {x} {s}"
+    found = code.known.get(key)
+    if found is None:
+        some = x.gt(0)
+        n = some.select(x, 1)
+        upper, lower = n.shr(64 - s), n << s
+        guess = code.intrinsic("sqrt", n.convert("sitofp", DOUBLE) * 2.0**s).convert("fptosi", I64)
+        r = (guess + code.call(_two_by_one(code.module), upper, lower, guess).part(0)).shr(1)
+        rest = lower - r * r
+        above = rest.gtu(r) & rest.ltu(-(1 << 24))
+        found = code.known[key] = some.select(r + above.to(I64), 0)
+    return found
+
+
 def root_in_lanes(x: Value, s: int) -> tuple[Value, Value]:
     """(the same in lanes of 64 bits, whether it is right); always right for s ≤ ROOT_SHIFT."""
     safe, real = _root_of_double(x, s)
@@ -456,7 +509,7 @@ class Trees:
 
     Values are kept, so that a second tree shares the nodes of the first. All roots must be given beforehand, because
     they determine which sums need an overflow bit, and which quotients belong together. `deferred`: roots that are checked
-    later, so that no other value depends on them.
+    later, so that no other value depends on them. `long`: quotients and roots probably have more bits than a double.
     """
 
     def __init__(
@@ -467,8 +520,11 @@ class Trees:
         roots: tuple[Expr, ...],
         deferred: tuple[Expr, ...] = (),
         lanes: int = 1,
+        long: bool = False,
     ) -> None:
         self._code, self._w, self._words, self._lanes = code, w, words, lanes
+        #: quotients and roots go through the host's division of two words by one
+        self._long = long and lanes == 1 and w.width == LANE_WIDTH and code.module.divide is not None
         self._word = integer(w.width).vector(lanes)
         self._values: dict[Expr, Value] = {}
         self._truths: dict[Expr, Value] = {}
@@ -720,9 +776,8 @@ class Trees:
 
     def _both_words(self, x: Expr, y: Expr, places: int) -> WideQuotient:
         """Of ⌊x·2^places / y + ½⌋."""
-        return self._once(
-            ("rounded", x, y, places), lambda: rounded_quotient(self.value(x), self.value(y), self._w, places)
-        )
+        quotient = long_quotient if self._long else rounded_quotient
+        return self._once(("rounded", x, y, places), lambda: quotient(self.value(x), self.value(y), self._w, places))
 
     def _root(self, x: Value, s: int) -> Value:
         module = self._code.module
@@ -732,6 +787,8 @@ class Trees:
             if s > ROOT_SHIFT:
                 self.unsound_truths.append(~sound)
             return root.to(self._word)
+        if s > ROOT_SHIFT and self._long:
+            return long_root(x, s)
         if s <= ROOT_SHIFT and self._w.width == LANE_WIDTH and not module.tables:
             return near_root(x, s)
         return self._code.call(integer_root(module, self._w, s), x)

@@ -10,16 +10,18 @@ from itertools import pairwise
 
 from retrograd.isa import points
 from retrograd.isa.derivatives import NOTHING, cotangent_step
-from retrograd.isa.effects import Erase, Unerase
+from retrograd.isa.effects import Erase, Unerase, Update
 from retrograd.isa.encoding import Instruction
 from retrograd.isa.entries import NOT_JUMPING, Entry, Function, Mode, Opcode
-from retrograd.isa.expr import Expr, evaluate, inputs, nodes
+from retrograd.isa.expr import Expr, evaluate, inputs, nodes, place
 from retrograd.isa.words import Format
 from retrograd.simulator.engines.llvm.builder import ModuleBuilder
 
 #: registers named by the fields of an instruction
 REGISTERS = ("d", "a", "b")
 MODES: tuple[Mode, ...] = ("always", "overflow", "strict")
+#: operations of updates; the input that stands for what an update adds
+OPERATIONS, VALUE = ("add", "sub", "xor"), "value"
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,6 +68,25 @@ class Step:
     def size(self) -> int:
         """Nodes of its trees, leaves not counted."""
         return sum(node.op not in ("const", "input") for node in nodes(*self.roots))
+
+    @cached_property
+    def update(self) -> Update | None:
+        """d ⊕= value, where that is all of the step, and the value does not read d; `value` is its tree here."""
+        if len(self.after) == 1:
+            [(target, tree)] = self.after.items()
+            if tree.op in OPERATIONS and tree.args[0] is place(target) and target not in tree.args[1].inputs:
+                return Update(target, tree.op, tree.args[1])
+        return None
+
+    def around(self, tree: Expr) -> Expr:
+        """The tree, over the input VALUE in place of the value of the update."""
+        update = self.update
+        assert update is not None
+        done: dict[Expr, Expr] = {}
+        for node in nodes(tree):
+            args = tuple(done[arg] for arg in node.args)
+            done[node] = place(VALUE) if node is update.value else Expr(node.op, args, node.param) if args else node
+        return done[tree]
 
 
 @cache
@@ -175,8 +196,8 @@ def with_locations(module: ModuleBuilder, name: str) -> str:
     function = next(f for f in module.functions if f.callee.name == f"@{name}")
     lines, places = function.lines, [*function.places, (len(function.lines), 0)]
     located = lines[: places[0][0]]
-    for (first, place), (last, _) in pairwise(places):
-        located += [f"{line}, !dbg !{_FIRST + place}" if line.startswith("  ") else line for line in lines[first:last]]
+    for (first, at), (last, _) in pairwise(places):
+        located += [f"{line}, !dbg !{_FIRST + at}" if line.startswith("  ") else line for line in lines[first:last]]
     before = function.text()
     head, rest = before.split("\n", 1)
     after = f"{head.removesuffix('{')}!dbg !{_FUNCTION} {{\n{rest}".replace("\n".join(lines), "\n".join(located))

@@ -45,7 +45,7 @@ from retrograd.simulator.engines.llvm.builder import (
     structure,
 )
 from retrograd.simulator.engines.llvm.functions import Trees
-from retrograd.simulator.engines.llvm.instructions import MODES, Step, shifts, step_of
+from retrograd.simulator.engines.llvm.instructions import MODES, VALUE, Step, divides, shifts, step_of
 from retrograd.simulator.engines.llvm.jit import jit_compiler, source_digest
 from retrograd.simulator.engines.llvm.tiered_code import TieredCode
 from retrograd.simulator.engines.state import ACCOUNT, Exit, Slot, TranslatedSlot
@@ -520,25 +520,49 @@ class Translator:
     def _trees(
         self, code: FunctionBuilder, words: dict[str, Value], found: Step, deferred: tuple[Expr, ...] = ()
     ) -> Trees:
-        return Trees(code, self.w, words, found.roots, deferred, self.lanes)
+        # Points are chosen so that words are full.
+        return Trees(code, self.w, words, found.roots, deferred, self.lanes, divides(found.opcode))
 
     def _call(self, i: Instruction, found: Step, words: dict[str, Value]) -> tuple[dict[str, Value], Value]:
-        """(words after it, whether a guard failed) of a long instruction, as a call of its own function."""
-        result = structure(*[self.word] * len(found.after), self.word.truth)
+        """(words after it, whether a guard failed) of a long instruction, as a call of its own function.
+
+        The function of d ⊕= f(a, b) gives f(a, b) alone: d += f(a, b) and a later d −= f(a, b) share one call.
+        """
+        guards, update = _guards(found, self.modes), found.update
+        if update is None:
+            after, failed = self._called(i, found, words, list(found.after.values()), guards)
+            return dict(zip(found.after, after, strict=True)), failed
+        target = update.place
+        own = tuple(tree for tree in guards if target not in tree.inputs)
+        given = {k: v for k, v in words.items() if k != target}
+        [value], failed = self._called(i, found, given, [update.value], own)
+        after = found.around(found.after[target])
+        more = [found.around(tree) for tree in guards if target in tree.inputs]
+        trees = Trees(self.code, self.w, words | {VALUE: value}, (after, *more), tuple(more), self.lanes)
+        failed = self.code.any([failed, *(~trees.truth(tree) for tree in more)], self.word.truth)
+        return {target: trees.value(after)}, self.code.any([failed, *trees.unsound()], self.word.truth)
+
+    def _called(
+        self, i: Instruction, found: Step, words: dict[str, Value], roots: list[Expr], guards: tuple[Expr, ...]
+    ) -> tuple[list[Value], Value]:
+        """(the trees, whether a guard of theirs fails), by a call of a function of these words."""
+        result = structure(*[self.word] * len(roots), self.word.truth)
 
         def build(inner: FunctionBuilder, *arguments: Value) -> Value:
-            trees = self._trees(inner, dict(zip(words, arguments, strict=True)), found)
-            failed = [~trees.truth(tree) for tree in _guards(found, self.modes)]
-            after = [trees.value(tree) for tree in found.after.values()]
-            return inner.pack(*after, inner.any([*failed, *trees.unsound()], self.word.truth))
+            trees = Trees(inner, self.w, dict(zip(words, arguments, strict=True)), (*roots, *guards), (), self.lanes)
+            failed = [~trees.truth(tree) for tree in guards]
+            values = [trees.value(tree) for tree in roots]
+            return inner.pack(*values, inner.any([*failed, *trees.unsound()], self.word.truth))
 
-        name = f"{found.opcode.name.replace('.', '_')}{'_lifted' * found.differentiating}{'_same' * found.same}{'_lanes' * (self.lanes > 1)}"
+        opcode = found.opcode
+        name = (opcode.name if found.update is None else opcode.entry.name).replace(".", "_")
+        name += f"{'_lifted' * found.differentiating}{'_same' * found.same}{'_lanes' * (self.lanes > 1)}"
         if shifts(i.opcode):
             name += f"_by{i.imm}"
         parameters = {f"word{k}": self.word for k in range(len(words))}
         callee = self.module.shared(name, result, parameters, f"{PURE} noinline", build)
         both = self.code.call(callee, *words.values())
-        return {place: both.part(k) for k, place in enumerate(found.after)}, both.part(len(found.after))
+        return [both.part(k) for k in range(len(roots))], both.part(len(roots))
 
     # ------------------------------------------------------------------ lost words
 

@@ -71,7 +71,12 @@ def divide_of(division: str) -> tuple[str, str] | None:
 
 
 def source(
-    groups: Sequence[Group], w: Format, divide: tuple[str, str] | None, asked: Asked = "value", lanes: int = 1
+    groups: Sequence[Group],
+    w: Format,
+    divide: tuple[str, str] | None,
+    asked: Asked = "value",
+    lanes: int = 1,
+    long: bool = False,
 ) -> str:
     """A module: rows(in, out, n) computes the roots of all groups from each of n rows, words being i64 outside.
 
@@ -84,7 +89,7 @@ def source(
         code = module.function(f"group{k}", VOID, {"in": POINTER, "out": POINTER}, "")
         given, out = (argument.of(outside) for argument in code.arguments)
         words = {name: given[i].load(8).to(word) for i, name in enumerate(PLACES)}
-        trees = Trees(code, w, words, tuple(group), lanes=lanes)
+        trees = Trees(code, w, words, tuple(group), lanes=lanes, long=long)
         results = [trees.truth(root) if asked == "truth" else trees.value(root) for root in group]
         if lanes > 1:
             results.append(code.any(trees.unsound(), word.truth))
@@ -138,11 +143,12 @@ def check(
     level: int = 2,
     asked: Asked = "value",
     keep: bool = True,
+    long: bool = False,
 ) -> None:
     """Compiled, every root of every group is what the definition says, in every row."""
     roots = [root for group in groups for root in group]
     rows = [(*row, *[0] * (len(PLACES) - len(row))) for row in rows]
-    run = compiled(source(groups, w, divide_of(division), asked), level, keep)
+    run = compiled(source(groups, w, divide_of(division), asked, long=long), level, keep)
     found = run(np.array(rows, dtype=np.uint64), len(roots)).T.tolist()
     columns = meanings(roots, w, rows)
     for root, words in zip(roots, found, strict=True):
@@ -328,6 +334,38 @@ def test_trees(w: Format, level: int) -> None:
 def test_truths(w: Format) -> None:
     """Asked whether it is zero, before its word is known."""
     check([*all_trees(w), *all_quotients(w)], w, rows_of(w, 100), asked="truth")
+
+
+LONG_PLACES = (0, 1, 17, 31, 32, 48, 61, 62, 63)
+
+
+def long_rows(count: int, seed: int) -> list[Row]:
+    """Words whose quotients have up to 65 bits, many of them ties or next to them, and squares of such roots."""
+    rng = random.Random(seed)
+    out: list[Row] = []
+    for _ in range(count):
+        places, bits = rng.choice(LONG_PLACES), rng.randint(2, 65)
+        twice = rng.getrandbits(bits) | 1 << bits - 1
+        y = rng.getrandbits(max(1, min(63, 63 + places - bits))) | 1
+        x = (twice * y >> places + 1) + rng.randrange(-1, 2)
+        out.append((rng.choice((x, -x)) % 2**64, rng.choice((y, -y)) % 2**64))
+        r = rng.getrandbits(rng.randint(20, 62))
+        out.append((((r * r + r >> rng.choice((0, 38, 61, 62))) + rng.randrange(-1, 2)) % 2**64, y))
+        # Newton's step from the double's root gives ⌊√n⌋ + 1.
+        out.append(((1 << rng.randrange(55, 63)) + rng.randrange(1, 200), y))
+    return out
+
+
+@pytest.mark.parametrize("asked", ["value", "truth"])
+def test_long_quotients_and_roots(asked: Asked) -> None:
+    """By the host's division, with the word above and the test that there is none."""
+    w, groups = Format(), []
+    for s in LONG_PLACES:
+        low, high = div_round(a, b, s), div_round(a, b, s - 64)
+        groups.append([low, high, high.eq(low.sar(63))])
+    groups += [[sqrt_round(a, s)] for s in range(ROOT_SHIFT + 1, 63)]
+    rows = some_rows(w, 400) + long_rows(3000, 7)
+    check(groups, w, rows, "instruction", asked=asked, long=True)
 
 
 def test_three_words() -> None:
