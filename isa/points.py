@@ -134,6 +134,9 @@ def at(root: Expr, constant: int, w: Format) -> Expr:
             done[node] = const(w.signed(evaluate(Expr(node.op, args, node.param), w, {})))
         elif node.op == "select" and args[0].op == "const":
             done[node] = args[1] if evaluate(args[0], w, {}) else args[2]
+        elif node.op == "or" and args[0].op == "const" and args[1].op in _RELATIONS:
+            # A test of the constant, or of a word.
+            done[node] = ONE if evaluate(args[0], w, {}) else args[1]
         else:
             done[node] = Expr(node.op, args, node.param) if args else node
     return done[root]

@@ -177,6 +177,10 @@ class Intervals:
             by = self._forms.form(tree.args[1]).get(ONE, 0) % self._forms.w.width
             low, high = self.of(tree.args[0])
             return low >> by, high >> by
+        if op == "and" and tree.args[1].op == "const":
+            # The last bit that a shift leaves out.
+            mask = self._forms.form(tree.args[1]).get(ONE, 0)
+            return (0, mask) if mask >= 0 else self._word
         return (0, 1) if is_truth(tree) else self._word
 
     def _comparison(self, op: str, x: Bounds, y: Bounds) -> Bounds:

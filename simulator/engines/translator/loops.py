@@ -32,7 +32,7 @@ from retrograd.isa.expr import ZERO, Expr, const, half, inputs, nodes, place
 from retrograd.isa.folds import is_truth, product_tested_by, sum_tested_by
 from retrograd.isa.program import Program
 from retrograd.simulator.engines.llvm.builder import storage
-from retrograd.simulator.engines.llvm.instructions import MODES, step_of
+from retrograd.simulator.engines.llvm.instructions import MODES, shifts, step_of
 from retrograd.simulator.engines.translator.affine import AffineForms, Bounds, Form, Intervals
 from retrograd.simulator.engines.translator.flow import (
     Base,
@@ -515,7 +515,9 @@ class _Analysis:
             return [guard for guard in self.run.guards if not self._holds(guard, intervals)]
 
         width = self.forms.w.width
-        low, high = width // 2 + FEWEST_BITS, width
+        # Points are chosen so that words are full, but for a bit.
+        full = any(shifts(self.flow.code[at].opcode) for at in self.addresses)
+        low, high = width - FEWEST_BITS if full else width // 2 + FEWEST_BITS, width
         best = left(low)
         while high - low > 1:
             middle = width - 1 if high == width else (low + high) // 2
