@@ -3,6 +3,7 @@
     y += x · 1.0, x / 1.0   →  y += x                y ± x · 2.0    →  y ± x, twice
     y ± x · −1.0            →  y ∓ x                 y += x · 0.0   →  nothing
     y ⊕= x / c              →  y ⊕= x · (1/c)        if 1/c is a word
+    y ⊕= x · 2ᵏ, x / 2ᵏ     →  y ⊕= x                between binary points: a move by more or fewer places
     y ⊕= n · 2ᵏ             →  y ⊕= n << k           integers
     y ⊕= n // 2ᵏ, n % 2ᵏ    →  y ⊕= n >> k, n ∧ (2ᵏ − 1)
     y += c; y += d          →  y += c + d            if the sum fits
@@ -19,6 +20,7 @@ from collections import defaultdict
 from retrograd.compiler.ir.instruction_selection import OPPOSITE, facts
 from retrograd.compiler.ir.statements import Block, Const, Module, Node, Op, Operand, Var
 from retrograd.compiler.ir.traversal import map_blocks, map_bodies
+from retrograd.isa.points import shifts_of_moves
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
 
@@ -64,6 +66,12 @@ def _cheaper(op: Op, w: Format) -> tuple[Op, ...] | None:
             return _product(op, b, a.word, w)
         case "fdiv" if isinstance(b, Const):
             return _quotient(op, b.word, w)
+        case "fmulp" if isinstance(b, Const):
+            return _moved(op, a, b.word, -1, w)
+        case "fmulp" if isinstance(a, Const):
+            return _moved(op, b, a.word, -1, w)
+        case "fdivp" if isinstance(b, Const):
+            return _moved(op, a, b.word, 1, w)
         case "mul" if isinstance(b, Const):
             return _integer_product(op, a, b.word, w)
         case "mul" if isinstance(a, Const):
@@ -104,6 +112,15 @@ def _quotient(op: Op, word: int, w: Format) -> tuple[Op, ...] | None:
         return None
     product = _use(op, "fmul", op.opcode.update, op.a, Const(inverse & w.mask))
     return _product(product, op.a, inverse & w.mask, w) or (product,)
+
+
+def _moved(op: Op, x: Operand | None, word: int, sign: int, w: Format) -> tuple[Op, ...] | None:
+    """y ⊕= ⌊x·2^k / 2^imm⌉ or, with the sign 1, ⌊x·2^imm / 2^k⌉: a move, which rounds as they do."""
+    k = _power_of_two(word, w)
+    by = 0 if k is None else sign * (op.imm - k)
+    if k is None or op.opcode.update not in ("add", "sub") or by not in shifts_of_moves(w):
+        return None
+    return (_use(op, "fmovp" if by else "fmov", op.opcode.update, x)._replace(imm=by),)
 
 
 def _power_of_two(word: int, w: Format) -> int | None:

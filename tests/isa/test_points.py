@@ -81,6 +81,23 @@ def test_nearest_or_a_trap(name: str, width: int) -> None:
     assert right > 30
 
 
+@pytest.mark.parametrize(("name", "sign"), [("fmulp", -1), ("fdivp", 1)])
+def test_a_product_or_quotient_with_a_power_of_two_is_a_move(name: str, sign: int) -> None:
+    """All words at 8 bits, traps included, and the share of x in its cotangent: as `reduce_strength` replaces them."""
+    w = Format(8, 4)
+    runs = []
+    for opcode in (TABLE[f"{name}.add"], TABLE["fmovp.add"]):
+        assert opcode.entry.partials is not None
+        share = opcode.entry.partials(w, Expr("input", (), "d\u0304"))["a"]
+        runs.append(compiled([opcode.entry.value(w), share, *(g.predicate for g in opcode.guards(w)[1:])], w))
+    for e, k, x in product(shifts(name, w), range(7), range(256)):
+        by = sign * (e - k)
+        if by in shifts("fmovp", w):
+            one, other = (run(x, 1 << k, i & w.mask, 0, x) for run, i in zip(runs, (e, by), strict=True))  # type: ignore[operator]
+            assert all(one[2:]) == all(other[2:]), (e, k, x)
+            assert one[:2] == other[:2] or not all(one[2:]), (e, k, x)
+
+
 def compiled(trees: list[Expr], w: Format) -> object:
     """The trees as a Python function of a, b, imm, d and the cotangent of d."""
     names = {p: p for p in ("a", "b", "imm", "d")} | {"d\u0304": "c"}
