@@ -515,8 +515,9 @@ class _Analysis:
             return [guard for guard in self.run.guards if not self._holds(guard, intervals)]
 
         width = self.forms.w.width
-        # Points are chosen so that words are full, but for a bit.
-        full = any(shifts(self.flow.code[at].opcode) for at in self.addresses)
+        # Where numbers have points other than the format's, these are chosen so that words are full, but for a bit.
+        code = [self.flow.code[at] for at in self.addresses]
+        full = any(shifts(i.opcode) and i.imm != self.forms.w.frac for i in code)
         low, high = width - FEWEST_BITS if full else width // 2 + FEWEST_BITS, width
         best = left(low)
         while high - low > 1:
