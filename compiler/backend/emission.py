@@ -146,14 +146,26 @@ def _arrays_at_variables(emitter: FunctionEmitter) -> dict[Var, tuple[ArrayLayou
 
 
 def _elements_in_registers(emitter: FunctionEmitter) -> dict[Var, Region]:
-    """Temporary -> the array of which it holds an element, at an index of the run; the word in memory is zero then."""
+    """Temporary -> the array of which it holds an element, at an index of the run; the word in memory is zero then.
+
+    A variable of the source is one, too, if it begins with the element of another: the optimiser has exchanged it in place
+    of a copy.
+    """
     out: dict[Var, Region] = {}
+    new = set[Var]()
     for step in emitter.steps:
         item = step.item
-        if not isinstance(item, Op) or item.opcode is not _EXCHANGE or item.region is None:
-            continue
-        if isinstance(item.d, Var) and not _WORD.match(item.d.name):
-            out[item.d] = item.region
+        if isinstance(item, Local):
+            new.add(item.var)
+        elif isinstance(item, Op):
+            d = item.d
+            if item.opcode is _EXCHANGE and item.region is not None and isinstance(d, Var):
+                of_another = d in new and d.name.partition("[")[0] != item.region.name
+                if of_another or not _WORD.match(d.name):
+                    out[d] = item.region
+            new.difference_update(x for x in (d, item.a, item.b) if isinstance(x, Var))
+        else:
+            new.clear()
     return out
 
 

@@ -326,3 +326,21 @@ def test_joined_updates_of_an_element_are_said_to_be() -> None:
         for line in lines_of(session, first, first + 2)
     }
     assert marks == {0: {"a"}, 2: set()}
+
+
+def test_an_element_that_became_a_variable_is_said_to_be() -> None:
+    """t = a[1] takes the word itself, since nothing else reads it meanwhile: in memory is 0."""
+
+    @rg.reversible
+    def taken(a: rg.Array[int, 3], n: int, m: int) -> None:
+        for i in range(2):
+            t = a[i + 1] + i // 3
+            a[i] -= t * 2
+        n += a[m % 3]
+
+    first = taken.fn.__code__.co_firstlineno + 2
+    machine = rg.Machine(taken.program())
+    machine.load(0, [-1, 8, 5])
+    for line in lines_of(session := Session(machine), first, first + 3):
+        [a] = [v for v in session.variables() if v.name == "a"]
+        assert a.unsettled or 0 not in a.value, (line - first, a)
