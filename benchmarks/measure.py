@@ -167,12 +167,13 @@ def numbers_in_process(code: str, *arguments: str) -> list[float]:
 def optimised() -> Iterator[None]:
     """Optimised code at once, and for lanes too, in this block, so that no code is timed that better code is about to replace."""
     costs = tiering.policy.costs
-    before = costs.wait, costs.lanes
-    costs.wait, costs.lanes = float("inf"), 0.0
+    before = costs.wait, costs.lanes, costs.translate, costs.translate_instruction
+    # A translation without a price is made in the first run.
+    costs.wait, costs.lanes, costs.translate, costs.translate_instruction = float("inf"), 0.0, 0.0, (0.0, 0.0, 0.0)
     try:
         yield
     finally:
-        costs.wait, costs.lanes = before
+        costs.wait, costs.lanes, costs.translate, costs.translate_instruction = before
 
 
 @contextmanager
