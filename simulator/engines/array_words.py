@@ -12,13 +12,16 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, ClassVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
 from retrograd.isa.words import Format
 from retrograd.simulator.engines.state import Slot
 from retrograd.simulator.stores import Cotangents, FixedLength, SparseWords, Store
+
+if sys.platform == "linux":
+    import resource
 
 # -----------------------------------------------------------------------------
 # Arrays of words that compiled code shares with Python, as sequences of ints.
@@ -74,6 +77,94 @@ class ClearedWords:
     def clear(self) -> None:
         """Set all words to zero."""
         self._pages.madvise(mmap.MADV_DONTNEED)
+
+
+class ReusedZeros:
+    """An array of zeros for one run after another, whose pages stay. What a run has changed becomes zero before the next one.
+
+        zeros = ReusedZeros.of(count)        `zeros.array` has at least `count` words of 64 bits; `zeros.address` is its first
+        zeros.used(steps)                    a run of that many steps has ended, and the array may serve another run
+
+    The first use of a page costs a microsecond or more, and twice that where it is read before it is written. To clear it costs
+    a twentieth. The system reports the pages in use (`mincore`); it is asked only behind a run that has met new pages. A run
+    uses at most a word for each step. So where many more pages are in use, they belong to a longer run before it, and are given back.
+
+    Traps: an array of which views are left is not used again. A view must not be written to behind the run.
+    """
+
+    are_supported = ClearedWords.are_supported and hasattr(ctypes.CDLL(None), "mincore")
+    #: arrays that have served a run: at most `_MOST`, of at most `_LARGEST` pages in use
+    _spare: ClassVar[list[ReusedZeros]] = []
+    _MOST, _LARGEST = 4, 4096
+    #: pages that stay behind any run, and steps that take as long as to clear a page
+    _FEW, _STEPS = 16, 32
+    #: bytes by which arrays grow, so that programs of about one size share them
+    _GRAIN = 1 << 20
+
+    def __init__(self, size: int) -> None:
+        self._pages = _fresh_pages(size)
+        self.array: NDArray[Any] = np.frombuffer(self._pages, np.int64)
+        self.address = address_of(self.array)
+        #: references to the array where there are no views
+        self._alone = sys.getrefcount(self.array)
+        #: (first, number) of pages in use; None where the system must be asked
+        self._resident: list[tuple[int, int]] | None = []
+        self._faults = self._steps = 0
+
+    @classmethod
+    def of(cls, count: int) -> ReusedZeros:
+        """Zeros for at least that many words of 64 bits."""
+        size = -(-8 * count // cls._GRAIN) * cls._GRAIN
+        for _ in range(len(cls._spare)):
+            try:
+                found = cls._spare.pop()
+            except IndexError:  # other threads have taken them
+                continue
+            if len(found._pages) == size and sys.getrefcount(found.array) == found._alone:
+                found._clear()
+                break
+            cls._spare.insert(0, found)
+        else:
+            found = cls(size)
+        found._faults = _page_faults()
+        return found
+
+    def used(self, steps: int) -> None:
+        """Keep the array for another run."""
+        self._steps = steps
+        if _page_faults() != self._faults:
+            self._resident = None
+        self._spare.append(self)
+        del self._spare[: -self._MOST]
+
+    def _clear(self) -> None:
+        """Set all words to zero."""
+        if self._resident is None:
+            self._resident = _pages_in_use(self.address, len(self._pages))
+        if sum(n for _, n in self._resident) > min(self._LARGEST, self._FEW + self._steps // self._STEPS):
+            self._pages.madvise(mmap.MADV_DONTNEED)
+            self._resident = []
+        for first, n in self._resident:
+            ctypes.memset(self.address + first * mmap.PAGESIZE, 0, n * mmap.PAGESIZE)
+
+
+def _page_faults() -> int:
+    """The first uses of pages by this thread."""
+    return resource.getrusage(resource.RUSAGE_THREAD).ru_minflt
+
+
+def _pages_in_use(address: int, size: int) -> list[tuple[int, int]]:
+    """(first, number) of neighbouring pages in use in a range of memory; all pages where the system does not report them."""
+    pages = size // mmap.PAGESIZE
+    states = ctypes.create_string_buffer(pages)
+    if ctypes.CDLL(None).mincore(ctypes.c_void_p(address), ctypes.c_size_t(size), states):
+        return [(0, pages)]
+    found, raw, end = [], states.raw, 0
+    while (first := raw.find(1, end)) >= 0:
+        end = raw.find(0, first)
+        end = pages if end < 0 else end
+        found.append((first, end - first))
+    return found
 
 
 def _fresh_pages(size: int) -> mmap.mmap:

@@ -17,6 +17,7 @@ from retrograd.simulator.engines import tiering
 from retrograd.simulator.engines.array_words import (
     DTYPES,
     ArrayWords,
+    ReusedZeros,
     address_of,
     fresh_zeros,
     words_with_spare,
@@ -75,6 +76,8 @@ class ArrayMachine(TieredMachine):
 _BYTES = 8
 #: steps of a run without a machine: a few milliseconds, in which a user could not press Ctrl-C
 BRIEF = 1 << 22
+#: numbers of a state whose pages are used again
+_LARGE = 1 << 16
 _NAMED, _LOADED = Decision("translated", Reason.NAMED), Decision("translated", Reason.LOADED)
 
 
@@ -148,7 +151,8 @@ class WholeRuns:
         left = BRIEF if limit is None else min(limit, BRIEF)
         if left <= 4 * len(self.program.code):
             return None
-        state = _zeros(self._size, expected)
+        zeros = _reused(self._size, expected)
+        state = _zeros(self._size, expected) if zeros is None else zeros.array[: self._size]
         memory = state.view(self._dtype)[self._words]
         if len(self._data):
             memory[: len(self._data)] = self._data
@@ -156,7 +160,7 @@ class WholeRuns:
             memory[: len(words)] = words
         for address, word in given.items():
             memory[address] = word
-        base = address_of(state)
+        base = address_of(state) if zeros is None else zeros.address
         # The step over the end at which the program begins is taken here: `start` and `finish` do nothing.
         state[Slot.LEFT], state[Slot.WAY], state[Slot.LOG] = left - 1, 1, base + self._log * _BYTES
         found = self.translation
@@ -181,6 +185,9 @@ class WholeRuns:
             return None
         steps = left - state.item(Slot.LEFT)
         account.steps = steps
+        if zeros is not None:
+            memory.flags.writeable = False
+            zeros.used(steps)
         if found.code.pending:
             found.code.count(steps * tiering.policy.costs.first_code_step)
         tiering.record(self._decision(engine))
@@ -212,6 +219,13 @@ class WholeRuns:
     @staticmethod
     def _decision(engine: str) -> Decision:
         return _NAMED if engine == "translated" else _LOADED
+
+
+def _reused(size: int, steps: int | None) -> ReusedZeros | None:
+    """Zeros of earlier runs for a large memory; None before the first run."""
+    if steps is None or size < _LARGE or not ReusedZeros.are_supported:
+        return None
+    return ReusedZeros.of(size)
 
 
 def _zeros(size: int, steps: int | None) -> NDArray[np.int64]:

@@ -3,12 +3,13 @@
 import pickle
 import tracemalloc
 from collections.abc import Callable
+from random import Random
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from retrograd.simulator.engines import machines
+from retrograd.simulator.engines import array_words, machines
 from retrograd.simulator.engines.array_words import ArrayWords, words_with_spare
 from retrograd.simulator.engines.choice import machine_for
 from retrograd.simulator.stores import LARGE, SparseWords, memory_words
@@ -124,21 +125,42 @@ def test_a_run_has_the_room_of_its_words() -> None:
 
 
 def test_pages_of_a_run_without_a_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Few steps on a large memory: fresh pages; many steps: zeros, as before. The words are the same."""
-    made = []
-    zeros = machines._zeros
-
-    def recorded(size: int, steps: int | None) -> Any:
-        made.append(zeros(size, steps))
-        return made[-1]
-
-    monkeypatch.setattr(machines, "_zeros", recorded)
+    """Few steps on a large memory: pages of the run before, cleared; many steps: zeros. Words that are still seen stay."""
+    monkeypatch.setattr(array_words.ReusedZeros, "_spare", spare := [])
     function = descent(heap=1 << 18, stack=1 << 18)
-    values = [rg.run(function, 0.25, 9, engine="translated").values for _ in range(3)]
-    assert values[0] == values[1] == values[2]
-    assert [a.base is not None for a in made] == [True] * len(made)
-    assert made
-    assert not any(a.any() for a in (zeros(1 << 18, 1), zeros(1 << 18, 1 << 18), zeros(10, None)))
+    found = [
+        rg.run(function, x, n, engine="translated") for x, n in ((0.25, 9), (0.25, 9), (0.5, 9), (0.25, 9), (0.25, 300))
+    ]
+    assert [run.values for run in found[:2]] == [found[3].values] * 2
+    for run, x, n in zip(found[1:], (0.25, 0.5, 0.25, 0.25), (9, 9, 9, 300), strict=True):
+        again = rg.run(function, x, n, engine="reference")
+        assert (run.values, run.machine.state()) == (again.values, again.machine.state())
+    assert not any(
+        a.any() for a in (machines._zeros(1 << 18, 1), machines._zeros(1 << 18, 1 << 18), machines._zeros(10, None))
+    )
+    assert len(spare) == 4 * array_words.ReusedZeros.are_supported
+
+
+@pytest.mark.skipif(not array_words.ReusedZeros.are_supported, reason="this system does not report the pages in use")
+@pytest.mark.parametrize("steps", [0, 1 << 20])
+def test_words_are_zero_again(steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever a run has written, and wherever; behind a short run, pages of a longer one are given back."""
+    monkeypatch.setattr(array_words.ReusedZeros, "_spare", [])
+    random, count = Random(steps), 1 << 17
+    first = array_words.ReusedZeros.of(count)
+    for _ in range(4):
+        for at in random.sample(range(count), random.choice([1, 30, 3000])):
+            first.array[at] = -1
+        first.used(steps)
+        view = first.array[3:]
+        assert array_words.ReusedZeros.of(count) is not first
+        del view
+        assert array_words.ReusedZeros.of(2 * count) is not first
+        assert array_words.ReusedZeros.of(count) is first
+        assert steps or sum(n for _, n in first._resident or []) <= array_words.ReusedZeros._FEW
+        assert not first.array.any()
+        first.used(steps)
+        assert array_words.ReusedZeros.of(count) is first
 
 
 def test_the_machine_of_a_long_run() -> None:

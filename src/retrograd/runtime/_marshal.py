@@ -540,7 +540,8 @@ def _array_of(kind: Kind, words: Sequence[int] | NDArray[np.uint64], w: Format) 
         truths: NDArray[np.bool_] = array != 0
         return truths
     if kind is Kind.UINT:
-        return array
+        # The memory may be that of a later run, and the caller may write to the result.
+        return array.copy() if array is words or array.base is not None else array
     sign = np.uint64(w.sign)
     signed: NDArray[np.int64] = ((array ^ sign) - sign).view(np.int64)
     return signed
