@@ -94,7 +94,7 @@ class WholeRuns:
     def _load(self) -> None:
         program, backward, overflow = self.program, self.backward, self.overflow
         ghosts, clear = ghosts_of(program), clears(program)
-        variant = Variant(backward=backward, overflow=overflow, ghosts=ghosts, clears=clear)
+        variant = Variant(backward=backward, overflow=overflow, ghosts=ghosts, clears=clear, zeros=True)
         found = self.translation = translation(program, variant, None)
         self._loaded_at, self._run = found.address, Translated(found.address)
         self._dtype: np.dtype[Any] = np.dtype(DTYPES[program.format.width])

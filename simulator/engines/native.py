@@ -74,6 +74,7 @@ def variant_of(machine: Machine) -> Variant:
         strict="strict" in machine._modes,
         ghosts=None if machine._differentiating else ghosts_of(machine.program),
         clears=clears(machine.program),
+        zeros=not any(machine._registers),
     )
 
 

@@ -435,6 +435,7 @@ class FunctionBuilder:
         #: parameters, labels and variables that begin with a name
         self._labels: dict[str, int] = dict.fromkeys(names, 1)
         self._constants: dict[tuple[Type, float], Value] = {}
+        self._hidden: dict[tuple[Type, int], Value] = {}
         #: value numbering: text of an instruction -> its result in this block
         self.known: dict[str, Any] = {}
         #: facts about values of this block, for folds: forgotten where the values are
@@ -472,6 +473,10 @@ class FunctionBuilder:
         if found is None:
             found = self._constants[type_, value] = Value(self, type_, type_.constant(value))
         return found
+
+    def number(self, value: Value) -> int | None:
+        """The signed integer that a constant is; None for other values."""
+        return int(value.name) if value.type.bits > 1 and value.name.lstrip("-").isdecimal() else None
 
     def operand(self, value: Operand, type_: Type) -> str:
         """The name of an operand that must have the type; a number becomes a constant of it."""
@@ -564,6 +569,14 @@ class FunctionBuilder:
         out = Value(self, value.type, self.name())
         self.do(f'{out.name} = call {value.type} asm sideeffect "", "=l,0"({value})')
         return out
+
+    def hidden(self, type_: Type, number: int) -> Value:
+        """The constant in a register of the host, made once at the beginning of the function; LLVM does not know its value."""
+        found = self._hidden.get((type_, number))
+        if found is None:
+            found = self._hidden[type_, number] = Value(self, type_, f"%{self._label('hidden')}")
+            self._variables.append(f'  {found.name} = call {type_} asm "", "=r,0"({type_} {type_.constant(number)})')
+        return found
 
     # ------------------------------------------------------------------ memory
 

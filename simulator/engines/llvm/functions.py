@@ -694,6 +694,9 @@ class Trees:
 
     def _product(self, x: Expr, y: Expr, s: int, added: int) -> Value:
         """⌊(x·y + added) / 2^s⌋, s > 0, added ≤ 2^(W−1)."""
+        known = self._known_factor(x, y)
+        if known is not None and s < LANE_WIDTH and -1 << s < known[0] <= 1 << s:
+            return self._product_with_fraction(*known, s, added)
         if self._lanes > 1 and self._w.width == LANE_WIDTH:
             low, high = self._once(("words", x, y, added), lambda: self._two_words(x, y, added))
             if s < LANE_WIDTH:
@@ -704,6 +707,30 @@ class Trees:
                 ("pairs", x, y, added, s), lambda: product_of_pairs(self.value(x), self.value(y), added, s)
             )
         return self._wide_product(x, y, added).sar(min(s, 2 * self._w.width - 1)).to(self._word)
+
+    def _known_factor(self, x: Expr, y: Expr) -> tuple[int, Value] | None:
+        """(a factor that is a constant, the other one) of words of 64 bits, for a host."""
+        if self._lanes > 1 or self._w.width != LANE_WIDTH or self._code.module.tables:
+            return None
+        for one, other in ((x, y), (y, x)):
+            number = self._code.number(self.value(one))
+            if number is not None:
+                return number, self.value(other)
+        return None
+
+    def _product_with_fraction(self, c: int, x: Value, s: int, added: int) -> Value:
+        """⌊(c·x + added) / 2^s⌋, −2^s < c ≤ 2^s, added = 0 or 2^(s−1), which is always a word.
+
+        c·2^(64−s) = q·2^64 + r, |q| ≤ 1, so it is q·x, and the upper word of r·x, and, if rounded, the bit below that. LLVM
+        must not see r: it would take its zeros off, and shift the product of two words again.
+        """
+        scaled, t = c << LANE_WIDTH - s, self._word.twice
+        r = (scaled + (1 << LANE_WIDTH - 1)) % (1 << LANE_WIDTH) - (1 << LANE_WIDTH - 1)
+        wide = self._code.binary("mul nsw", x.to(t, "sext"), self._code.hidden(self._word, r).to(t, "sext"))
+        found = wide.sar(LANE_WIDTH).to(self._word)
+        if scaled != r:
+            found = found + x if scaled > r else found - x
+        return found + wide.to(self._word).shr(LANE_WIDTH - 1) if added else found
 
     def _two_words(self, x: Expr, y: Expr, added: int) -> tuple[Value, Value]:
         factors = self.value(x), self.value(y)
@@ -724,6 +751,9 @@ class Trees:
 
     def _product_fits(self, low: Expr) -> Value:
         """Whether ⌊p / 2^s⌋ is a word: whether the upper word of p is in [−2^(s−1), 2^(s−1))."""
+        known = self._known_factor(low.args[0], low.args[1])
+        if known is not None and -1 << _parameter(low) < known[0] <= 1 << _parameter(low):
+            return self._code.constant(self._word.truth, 1)
         return self._above(low).ltu(1 << _parameter(low))
 
     def _above(self, low: Expr) -> Value:

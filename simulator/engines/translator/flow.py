@@ -54,6 +54,8 @@ class Variant:
     overflow: bool = True
     strict: bool = False
     whole: bool = True
+    #: all registers of the machine are zero where it begins, as those of an instance are
+    zeros: bool = False
     #: the instance runs on a device: word a of its memory lies at a · stride, the stride being the number of instances in flight
     device: bool = False
     #: hints for loops of an instance whose passes several threads of a device share (cuda/teams.py); None: one thread

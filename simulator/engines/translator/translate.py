@@ -11,7 +11,7 @@ discarded cotangents) are written to a log between two safepoints.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from hashlib import sha256
@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from retrograd.isa.encoding import Instruction
 from retrograd.isa.entries import REGISTER_FIELDS, Mode, bar
-from retrograd.isa.expr import Expr
+from retrograd.isa.expr import Expr, evaluate, inputs
 from retrograd.isa.program import Program
 from retrograd.isa.table import TABLE, Table
 from retrograd.isa.words import Format
@@ -50,7 +50,7 @@ from retrograd.simulator.engines.llvm.jit import jit_compiler, source_digest
 from retrograd.simulator.engines.llvm.tiered_code import TieredCode
 from retrograd.simulator.engines.state import ACCOUNT, Exit, Slot, TranslatedSlot
 from retrograd.simulator.engines.tiering import level_for
-from retrograd.simulator.engines.translator.flow import Flow, Node, Variant, flow_of
+from retrograd.simulator.engines.translator.flow import Flow, Node, Variant, flow_of, written
 from retrograd.simulator.engines.translator.ghost_uncompute import GhostUncompute
 from retrograd.simulator.engines.translator.loops import find_vector_loops
 from retrograd.simulator.engines.translator.row_sharing import ParallelLoopEmitter
@@ -87,6 +87,47 @@ def translate(program: Program, variant: Variant, module: ModuleBuilder, name: s
     return flow
 
 
+def constant_registers(flow: Flow, steps: Mapping[int, Step], used: Sequence[int]) -> dict[Node, dict[int, int]]:
+    """Node -> {register: its word at the beginning of the node}, for words that no way to the node changes.
+
+    All registers are zero where the run begins. Constants of a program are made there by instructions that add their own
+    number to a register (`imm.add`), and are undone at the end.
+    """
+    origin: Node = (flow.origin, False)
+    at = {origin: dict.fromkeys(used, 0)}
+    left = [origin]
+    while left:
+        node = left.pop()
+        known = dict(at[node])
+        ghost = flow.skipped(node)
+        for place in flow.blocks[node] if ghost is None else range(ghost.start, ghost.end):
+            i, found = flow.code[place], None if ghost else steps[place]
+            if found and i.rd in known and found.after.keys() == {"d"} and found.reads <= {"d", "imm"}:
+                known[i.rd] = evaluate(found.after["d"], flow.program.format, {"d": known[i.rd], "imm": i.imm})
+                continue
+            for r in written(i):
+                known.pop(r, None)
+        for to in _ways(flow, node, steps):
+            before = at.get(to)
+            both = known if before is None else {r: x for r, x in before.items() if known.get(r) == x}
+            if both != before:
+                at[to] = dict(both)
+                left.append(to)
+    return at
+
+
+def _ways(flow: Flow, node: Node, steps: Mapping[int, Step]) -> list[Node]:
+    """The successors of a node, without that behind a jump which is always taken."""
+    found = flow.successors[node]
+    if node[1] or not flow.blocks[node] or not flow.branches(node[0]):
+        return found
+    jump = steps[node[0]].after["br"]
+    if not inputs(jump) <= {"br", "imm"}:
+        return found
+    jumps = evaluate(jump, flow.program.format, {"br": 0, "imm": flow.code[node[0]].imm}) != 0
+    return [to for to in found if to[1] == jumps]
+
+
 class LoopEmitter(Protocol):
     """Emits code at the beginning of a loop's body, which executes passes in another way."""
 
@@ -113,6 +154,10 @@ class Translator:
         code = [flow.code[at] for at in self.steps]
         #: the registers that the code names
         self.used = sorted({getattr(i, f) for i in code for f in ("rd", "ra", "rb") if f in i.opcode.fields})
+        #: node -> registers whose words are known there
+        self.constants: dict[Node, dict[int, int]] = {}
+        if (variant.zeros or not variant.whole) and not variant.device and self.lanes == 1:
+            self.constants = constant_registers(flow, self.steps, self.used)
         self.drops = any(s.drops for s in self.steps.values())
         #: some instruction may fail: without checks, each that has an address
         self.fails = bool(self.modes) or any(s.memory or s.unerases for s in self.steps.values())
@@ -258,6 +303,8 @@ class Translator:
         self.gathered: dict[tuple[int, Type], Value] = {}
         #: words of memory that have values: (array, address) -> value
         self.loaded: dict[tuple[str, Value], Value] = {}
+        #: slot -> the word that its register is known to have at the beginning of the block
+        self.constant = {f"r{r}": word for r, word in self.constants.get(node, {}).items()}
         self.code.start(self.blocks[node])
         self.code.places.append((len(self.code.lines), node[0]))
         if node in self.flow.headers:
@@ -397,7 +444,9 @@ class Translator:
     def _read(self, slot: str) -> Value:
         found = self.cached.get(slot)
         if found is None:
-            found = self.cached[slot] = self.slots[slot].load().to(self.word)
+            known = self.constant.get(slot)
+            found = self.slots[slot].load().to(self.word) if known is None else self.code.constant(self.word, known)
+            self.cached[slot] = found
         return found
 
     def _flush(self) -> None:

@@ -28,6 +28,7 @@ from retrograd.isa.expr import (
     div_round,
     div_shift,
     evaluate,
+    high_word,
     inputs,
     look_up,
     mul_round,
@@ -394,6 +395,21 @@ def close_rows(w: Format, s: int, rng: random.Random) -> list[Row]:
         if y and -w.sign <= x < w.sign:
             out.append((x & w.mask, y & w.mask))
     return out
+
+
+@pytest.mark.parametrize("asked", ["value", "truth"])
+@pytest.mark.parametrize("places", [1, 16, 32, 62, 63])
+def test_products_with_a_known_factor(places: int, asked: Asked) -> None:
+    """Factors around 0, ±½, ±1 and the ends of the words: the word, rounded and not, and whether it is all of the product."""
+    w, rng = Format(64, places), random.Random(places)
+    half, one = 1 << places - 1, 1 << places
+    factors = {(x + d) & w.mask for x in (0, half, -half, one, -one, w.sign, rng.randrange(one)) for d in (-1, 0, 1)}
+    groups = [
+        [low, high_word(low, w).eq(low.sar(w.width - 1))]
+        for factor in sorted(factors)
+        for low in (mul_round(a, const(factor), places), mul_shift(const(factor), a, places))
+    ]
+    check(groups, w, [(x,) for x in (*corners(w), *(drawn(w, rng) for _ in range(40)))], asked=asked)
 
 
 @pytest.mark.parametrize("w", [Format(64, 32), Format(64, 50), Format(32, 16)], ids=str)
