@@ -20,7 +20,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 from retrograd.isa.encoding import Instruction
-from retrograd.isa.entries import REGISTER_FIELDS, Mode, bar
+from retrograd.isa.entries import REGISTER_FIELDS, Mode, bar, d, imm
 from retrograd.isa.expr import Expr, evaluate, inputs
 from retrograd.isa.program import Program
 from retrograd.isa.table import TABLE, Table
@@ -63,6 +63,10 @@ OUT_OF_LINE = 40
 #: place -> the letter of its register file, and the field that names the register
 _SLOTS = {place: ("r", field) for place, field in REGISTER_FIELDS.items()}
 _SLOTS |= {bar(place): ("c", field) for place, field in REGISTER_FIELDS.items()}
+
+
+#: of instructions that move a register by their own constant
+_MOVES = (d + imm, d - imm)
 
 
 @cache
@@ -303,6 +307,7 @@ class Translator:
         self.gathered: dict[tuple[int, Type], Value] = {}
         #: words of memory that have values: (array, address) -> value
         self.loaded: dict[tuple[str, Value], Value] = {}
+        self.inside: set[int] = set()
         #: slot -> the word that its register is known to have at the beginning of the block
         self.constant = {f"r{r}": word for r, word in self.constants.get(node, {}).items()}
         self.code.start(self.blocks[node])
@@ -325,6 +330,7 @@ class Translator:
         halts = self.flow.code[run[-1]].opcode.halts
         executed = run[:-1] if halts else run
         if executed:
+            self._require_inside(executed)
             self._count(index, executed)
         for k, place in enumerate(executed):
             if k and k % LONGEST_BLOCK == 0:
@@ -490,9 +496,38 @@ class Translator:
         if self.ghosts:
             self.ghosts.check(at, self.unchecked)
 
+    def _require_inside(self, run: list[int]) -> None:
+        """Stop before a block of which an access lies beyond the memory, by one comparison for all accesses from one register.
+
+        `self.inside` := the accesses that need no check of their own: those from a register that is only moved by constants.
+        """
+        moved: dict[int, int] = {}
+        lost: set[int] = set()
+        offsets: dict[int, list[int]] = {}
+        for at in run if self.variant.whole else ():
+            i, found = self.flow.code[at], self.steps[at]
+            if found.memory and i.ra not in lost:
+                offsets.setdefault(i.ra, []).append(moved.get(i.ra, 0) + i.imm)
+                self.inside.add(at)
+            if found.after.keys() == {"d"} and found.after["d"] in _MOVES:
+                moved[i.rd] = moved.get(i.rd, 0) + (i.imm if found.after["d"].op == "add" else -i.imm)
+            else:
+                lost.update(written(i))
+        holds = []
+        for register, found_at in offsets.items():
+            first = (self._read(f"r{register}") + min(found_at)).to(I64)
+            holds.append((first + (max(found_at) - min(found_at))).ltu(self.given["n"]))
+            if len(set(found_at)) > 1:
+                holds.append(first.ltu(self.given["n"]))
+        if holds:
+            self._require(self.code.all(holds), run[0])
+
     def _address(self, i: Instruction) -> None:
         """`self.address` := where the instruction's word of memory lies, or the spare word; `self.unchecked`: its address."""
         address = self.unchecked = (self._read(f"r{i.ra}") + i.imm).to(I64)
+        self.address = address
+        if self.at in self.inside:
+            return
         inside = address.ltu(self.given["n"])
         # Deferred without checks, too: the spare word holds a word of an instance before this one.
         self._check(inside)

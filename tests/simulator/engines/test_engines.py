@@ -369,7 +369,16 @@ LATE: dict[str, tuple[list[str], str]] = {
     "domain": (["sub r2, 2.5q", "fsqrt.add r1, r2"], "RG0403"),
     "overflow": (["add r1, 100000q", "fmul.add r2, r1, r1", "swap r2, r1"], "RG0404"),
     "ancilla": (["add r1, 3", "assertz r1"], "RG0407"),
-    "outside": (["add r1, 9", "add r5, 7", "exch r5, [r1]", "exch r5, [r1 + 1]", "st.add [r1 + 5], r5"], "RG0401"),
+    "outside": (["add r2, 9", "add r1, r2", "add r5, 7", "exch r5, [r1]", "st.add [r1 + 5], r5"], "RG0401"),
+    "outside from the first": (["add r1, 9", "add r5, 7", "exch r5, [r1]", "st.add [r1 + 5], r5"], "RG0401"),
+    "outside at last": (
+        ["add r5, 7", "add r1, 1", "exch r5, [r1]", "exch r5, [r1 + 2]", "st.add [r1 + 3], r5"],
+        "RG0401",
+    ),
+    "outside in front": (
+        ["add r5, 7", "exch r5, [r1 + 3]", "sub r1, 2", "exch r5, [r1 + 3]", "exch r5, [r1]"],
+        "RG0401",
+    ),
     "erased behind it": (
         ["add r5, 7", "div.add r1, r2, r3", "add r6, 8", "erase r5", "erase r6", "erase r7"],
         "RG0402",
@@ -409,7 +418,8 @@ def test_guards_noticed_late(make: Make, name: str, modes: dict[str, bool], lift
     for _ in range(2):
         assert both.run()[0] in (expected, "RG0408", "RG0407")
     if both.tested.named == "translated" and not (lifted and modes):
-        assert undone
+        # A block whose addresses are known at its beginning is not begun.
+        assert undone or name.startswith("outside ")
     both.run_back()
     both.run(3)
     both.run()
