@@ -114,9 +114,8 @@ class Format:
     @staticmethod
     def times(value: int | Fraction, exponent: int) -> Fraction:
         """value · 2^exponent, exactly."""
-        return (
-            Fraction(value << exponent) if exponent >= 0 and isinstance(value, int) else value * Fraction(2) ** exponent
-        )
+        numerator, denominator = value.numerator, value.denominator
+        return Fraction(numerator << max(exponent, 0), denominator << max(-exponent, 0))
 
     def from_real(self, value: float | int | Fraction) -> int:
         """The word nearest to value * 2^F, ties to even.

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 from fractions import Fraction
+from functools import lru_cache
 from math import gcd, isfinite
 from typing import Any, NamedTuple
 
@@ -211,6 +212,7 @@ def precise(value: int | float | Fraction, w: Format) -> E:
     return const(word_of(exact, kind, w), kind)
 
 
+@lru_cache(1 << 12)
 def scales(value: int | float | Fraction, role: Role, w: Format) -> bool:
     """Whether a number in a product or quotient x·c, x/c, c/x of fixed numbers has a point of its own.
 

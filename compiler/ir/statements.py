@@ -407,14 +407,14 @@ class Module:
 def children(node: Node) -> tuple[Block, ...]:
     """The blocks inside a statement."""
     match node:
+        case Op() | Local() | Delocal() | Call() | Check() | External():
+            return ()
         case Within(compute, body):
             return (compute, body)
         case If(_, then, orelse):
             return (then, orelse)
         case While(_, body) | For(body=body):
             return (body,)
-        case Op() | Local() | Delocal() | Call() | Check() | External():
-            return ()
 
 
 def with_children(node: Node, blocks: Sequence[Block]) -> Node:
