@@ -598,6 +598,7 @@ class RowMicrocode:
             assert row.node is not None or row.operation in ("ne", "or", "add")
             out |= {"operation": Operation[row.operation.upper()], "divides": unit_of(row.operation) is Unit.DIVIDER}
             out["parameter"] = self._parameter(row)
+            out |= {"chain": bool(row.chain), "difference": row.chain == "sub"}
         if row.writer is not None:
             out |= {"writer": WRITERS[row.writer], "shift": self._shift(row)}
         match row.temporary, row.place:
@@ -656,13 +657,14 @@ class RowMicrocode:
 
     def _shift(self, row: isa_rows.Row) -> int:
         """Index of the shift of a product or quotient."""
-        param = row.written.param if row.written is not None else None
-        if not isinstance(param, int):
-            return 0
         if row.writer is Unit.MULTIPLIER:
-            return _index(self.products, param)
+            assert row.node is not None
+            assert isinstance(row.node.param, int)
+            return _index(self.products, row.node.param)
         if row.writer is Unit.DIVIDER:
             assert row.written is not None
+            param = row.written.param
+            assert isinstance(param, int)
             root = row.written.op == "sqrtround"
             return _index(self.quotients, 0 if root else self._division(row.written.op, param).s - param)
         return 0

@@ -250,9 +250,10 @@ THREAD_CONSTANTS = 128
 
 OPERAND = data.StructLayout({"kind": Read, "number": 8})
 
-#: The predicates of a guard: as in `WIDE_CHECK`; `zero`: bit 0 of the result must be 0.
+#: The predicates of a guard: as in `WIDE_CHECK`; `zero`: bit 0 of the result must be 0; `chain`: the sum with the
+#: product fits.
 ROW_CHECK = data.StructLayout(
-    {"result": 1, "zero": 1, "sum": 1, "unit": 1, "order": 4, "trap": TrapCause, "overflow": 1}
+    {"result": 1, "zero": 1, "sum": 1, "unit": 1, "chain": 1, "order": 4, "trap": TrapCause, "overflow": 1}
 )
 
 TURN = data.StructLayout(
@@ -266,6 +267,9 @@ TURN = data.StructLayout(
         "divides": 1,
         "shift": 5,
         "writer": Writer,
+        # z + product is written, or with `difference` z − product
+        "chain": 1,
+        "difference": 1,
         # the word that is written: of the file, of memory, of memory's cotangents, BR
         "target": OPERAND,
         "write": 1,

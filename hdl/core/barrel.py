@@ -32,7 +32,7 @@ from retrograd.hdl.control_store import columns
 from retrograd.hdl.core.divider import RingDivider
 from retrograd.hdl.core.ports import WRITTEN, Modes, Retirement, Settings, Space, Window
 from retrograd.hdl.core.sequencer import FIELDS
-from retrograd.hdl.core.units import POINT, LogicUnit, Multiplier, RomUnit, any_of, balanced_sum, gated
+from retrograd.hdl.core.units import POINT, ChainedSum, LogicUnit, Multiplier, RomUnit, any_of, balanced_sum, gated
 from retrograd.hdl.microcode import ROW_BITS, ROW_ENTRY, RowMicrocode
 from retrograd.hdl.microword import THREAD_CONSTANTS, TURN, Beside, Read, TrapCause, Writer
 from retrograd.hdl.parameters import COUNTER, INSTRUCTION, REGISTERS, Parameters
@@ -117,6 +117,7 @@ class BarrelCore(wiring.Component):
         self.room = 1 << (p.data_words - 1).bit_length()
         self.logic = LogicUnit(p.width, flags=True)
         self.multiplier = Multiplier(p.width, code.products, code.halves, 3, code.tested)
+        self.chained = ChainedSum(p.width)
         self.rom = RomUnit(p.width, code.tables)
         self.divider = RingDivider(p.width, code.divisions, code.quotients, p.lanes, flags=True)
         n = p.lanes
@@ -280,16 +281,14 @@ class BarrelCore(wiring.Component):
         x, y, z = self._operands(m, row, adr4, data4, facts, br3, turn[4])
 
         # ------------------------------------------------ cycles 7 to 10: units
-        result10, fits8, product_fits10, quotient_fits10, logic8 = self._units(m, row, valid[7], x, y, z)
+        result10, fits8, fits10, logic8 = self._units(m, row, valid[7], x, y, z)
         logic10 = later(logic8, 2)
         zero10, beyond9 = Signal(), Signal()
         sync += [zero10.eq(later(logic8, 1) == 0), beyond9.eq(logic8 >= self.data_size)]
 
         # ------------------------------------------------ cycle 9: traps that do not depend on products and quotients
         meets9, loses9, cross10 = self._discarded(m, z, turned, command, turn)
-        failed9, failed11 = self._guards(
-            m, row, first(9), turn, later(logic8, 1)[0], later(fits8, 1), product_fits10, quotient_fits10
-        )
+        failed9, failed11 = self._guards(m, row, first(9), turn, later(logic8, 1)[0], later(fits8, 1), fits10)
         early9, discards9 = Signal(TrapCause), Signal()
         causes = (
             (TrapCause.CODE, facts["outside"](9)),
@@ -302,20 +301,25 @@ class BarrelCore(wiring.Component):
                 comb += early9.eq(cause)
         early_traps9 = first(9) & Cat(found for _, found in causes).any()
         comb += discards9.eq(row("drops", 9) & (meets9 | (loses9 & self.modes.strict)))
-        alive10, halts10, ends10, over10 = Signal(), Signal(), Signal(), Signal(2)
-        tests9 = row("check.unit", 9) & row("decides", 9) & (self.modes.overflow | ~row("check.overflow", 9))
+        alive10, halts10, ends10, over10 = Signal(), Signal(), Signal(), Signal(3)
+        counts9 = row("decides", 9) & (self.modes.overflow | ~row("check.overflow", 9))
+        tests9 = row("check.unit", 9) & counts9
         sync += [
             alive10.eq(valid[9] & ~own(dead, 9)),
             halts10.eq(first(9) & row("halts", 9)),
             ends10.eq(early_traps9 | (row("decides", 9) & (failed9 | discards9)) | (first(9) & row("halts", 9))),
             over10.eq(
-                Cat(tests9 & (row("writer", 9) != Writer.DIVIDER), tests9 & (row("writer", 9) == Writer.DIVIDER))
+                Cat(
+                    tests9 & (row("writer", 9) != Writer.DIVIDER),
+                    tests9 & (row("writer", 9) == Writer.DIVIDER),
+                    row("check.chain", 9) & counts9,
+                )
             ),
         ]
 
         # ------------------------------------------------ cycle 10: whether the row has an effect
         ok, ended, retires10 = Signal(), Signal(), Signal()
-        over = (over10[0] & ~product_fits10) | (over10[1] & ~quotient_fits10)
+        over = (over10 & ~Cat(fits10)).any()
         may_retire10 = later(row("last", 9) & ~fetches(9), 1)
         comb += [
             ok.eq(alive10 & ~ends10 & ~over),
@@ -573,12 +577,13 @@ class BarrelCore(wiring.Component):
             operands.append(operand)
         return operands
 
-    def _units(self, m: Module, row: Any, valid7: Any, x: Any, y: Any, z: Any) -> tuple[Any, Any, Any, Any, Any]:
-        """The result in cycle 10; whether the sum fits, in cycle 8, and the product and the quotient, in cycle 10;
-        the logic unit's result in cycle 8.
+    def _units(self, m: Module, row: Any, valid7: Any, x: Any, y: Any, z: Any) -> tuple[Any, Any, tuple[Any, ...], Any]:
+        """The result in cycle 10; whether the sum fits, in cycle 8; whether the product, the quotient, and the sum of
+        z and the product fit, in cycle 10; the logic unit's result in cycle 8.
         """
         width, later = self.parameters.width, self._later
         m.submodules.logic, m.submodules.multiplier = logic, multiplier = self.logic, self.multiplier
+        m.submodules.chained = chained = self.chained
         m.submodules.rom, m.submodules.divider = rom, divider = self.rom, self.divider
         logic8, fits8 = Signal(width), Signal()
         product10, product_fits, quotient10, quotient_fits = Signal(width), Signal(), Signal(width), Signal()
@@ -595,6 +600,12 @@ class BarrelCore(wiring.Component):
             product10.eq(multiplier.result), product_fits.eq(multiplier.fits),
             quotient10.eq(divider.result), quotient_fits.eq(divider.fits),
         ]  # fmt: skip
+        addend10 = Signal(width)
+        m.d.sync += addend10.eq(gated([(row("chain", 9), later(z, 2))]))
+        m.d.comb += [
+            chained.chain.eq(1), chained.subtract.eq(row("difference", 10)),
+            chained.x.eq(addend10), chained.product.eq(product10),
+        ]  # fmt: skip
         lines = {}
         for writer in (Writer.MULTIPLIER, Writer.ROM, Writer.DIVIDER):
             lines[writer] = Signal(name=f"writes_{writer.name.lower()}")
@@ -605,13 +616,13 @@ class BarrelCore(wiring.Component):
             any_of(
                 [
                     later(logic8, 2),
-                    gated([(lines[Writer.MULTIPLIER], product10)]),
+                    gated([(lines[Writer.MULTIPLIER], chained.result)]),
                     gated([(lines[Writer.ROM], later(rom.result, 2))]),
                     gated([(lines[Writer.DIVIDER], quotient10)]),
                 ]
             )
         )
-        return result, fits8, product_fits, quotient_fits, logic8
+        return result, fits8, (product_fits, quotient_fits, chained.fits), logic8
 
     def _guards(
         self,
@@ -621,12 +632,12 @@ class BarrelCore(wiring.Component):
         turn: Any,
         holds9: Any,
         fits9: Any,
-        product_fits: Any,
-        quotient_fits: Any,
+        fits10: tuple[Any, ...],
     ) -> tuple[Any, Any]:
         """Whether a guard failed in this row of the instruction or before, in cycle 9, without a product or quotient
         of this row; and the first guard that failed, in cycle 11."""
         later, overflow, strict = self._later, self.modes.overflow, self.modes.strict
+        product_fits, quotient_fits, chain_fits = fits10
         get, put = self._state(m, "failed", _FAILED)
         held9, now9, held10, now10, merged11 = (
             Signal(_FAILED, name=name) for name in ("held9", "now9", "held10", "now10", "merged11")
@@ -657,7 +668,13 @@ class BarrelCore(wiring.Component):
         divides = row("writer", 10) == Writer.DIVIDER
         m.d.sync += [held10.eq(merged(held9, now9)), merged11.eq(merged(held10, now10))]
         m.d.comb += [
-            now10.valid.eq(row("check.unit", 10) & later(counts9, 1) & ~Mux(divides, quotient_fits, product_fits)),
+            now10.valid.eq(
+                later(counts9, 1)
+                & (
+                    (row("check.unit", 10) & ~Mux(divides, quotient_fits, product_fits))
+                    | (row("check.chain", 10) & ~chain_fits)
+                )
+            ),
             now10.order.eq(row("check.order", 10)),
             now10.trap.eq(row("check.trap", 10)),
             put.addr.eq(turn[11]),

@@ -103,7 +103,7 @@ class Units:
     #: of a predicate that is a conjunction each part on its own.
     flags: bool = False
     #: A product is added to a word, or subtracted from it, in the cycle in which the multiplier delivers it. The word is the third operand of
-    #: the slot, which may issue another micro-operation in that cycle.
+    #: the slot, which may issue another micro-operation in that cycle. In turns, the product and the sum are one row.
     chained: bool = False
     #: an instruction is fetched, decoded and read while the instruction before it executes
     overlapped: bool = False
@@ -119,7 +119,7 @@ class Units:
             raise ValueError("each slot has a logic unit, and the first has all units")
         if self.lacks and self.lacks[0]:
             raise ValueError("the first slot has all operations")
-        if self.chained and (self.multiplier == 1 or self.logic > 1):
+        if self.chained and ((self.multiplier == 1 and self.threads == 1) or self.logic > 1):
             raise ValueError("a product is passed after the cycle of its issue, to an operation of one cycle")
         if self.scaled is not None and self.scaled not in (2, 4, 8, 16):
             raise ValueError(f"a scaled division finds 2, 4, 8 or 16 digits a cycle, not {self.scaled}")
@@ -193,7 +193,7 @@ BARREL, MIN_THREADS, MAX_THREADS = "barrel", 8, 16
 
 def barrel_units(threads: int = MIN_THREADS) -> Units:
     """The units of the core barrel. The divider finds a digit in each cycle of a turn."""
-    return Units(multiplier=1, rom=1, digits=threads, divider=1, flags=True, threads=threads)
+    return Units(multiplier=1, rom=1, digits=threads, divider=1, flags=True, chained=True, threads=threads)
 
 
 def core_units(name: str) -> Units:

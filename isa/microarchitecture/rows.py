@@ -1,6 +1,6 @@
 """Rows: the execution of an instruction on a core whose threads take turns.
 
-    a turn of a thread = one row:  read x, y, z;  one micro-operation;  write one word
+    a turn of a thread = one row:  read x, y, z;  one micro-operation, or z ± x·y;  write one word
 
 A thread has its next turn after the result of its last one is written, so each row may read the result of the row
 before it. There is no bypass. A result is written into a temporary, or straight into the register, memory word or BR
@@ -55,7 +55,7 @@ class RowCheck:
     """A predicate of a guard that is known at the end of a row.
 
     kind: "result": bit 0 of the result; "zero": its complement; "sum", "unit": whether the sum, or the product or
-    quotient, fits.
+    quotient, fits; "chain": whether the sum of z and the product does.
     """
 
     kind: str
@@ -70,6 +70,8 @@ class Row:
     operation: str = ""
     operands: tuple[Source, ...] = ()
     node: Expr | None = field(default=None, repr=False)
+    #: "add" or "sub": z + product or z − product is written
+    chain: str = ""
     #: the unit whose result is written; a quotient is written some rows after it begins
     writer: Unit | None = None
     #: the node that is written
@@ -91,7 +93,8 @@ class Row:
         target = self.place or (f"t{self.temporary}" if self.temporary is not None else "")
         marks = [f"{check.kind} {check.guard}" for check in self.checks]
         marks += [name for name in ("addresses", "decides", "drops", "lands", "turns") if getattr(self, name)]
-        issued = f"{self.operation}({', '.join(map(str, self.operands))})" if self.operation else "–"
+        name = f"{self.chain} {self.operation}".strip()
+        issued = f"{name}({', '.join(map(str, self.operands))})" if self.operation else "–"
         return f"{target} = {issued}" * bool(target) + issued * (not target) + "".join(f" [{mark}]" for mark in marks)
 
 
@@ -105,6 +108,7 @@ class _Node:
     #: rows from its begin to its write, counted from 1
     latency: int = 1
     checks: list[RowCheck] = field(default_factory=list)
+    chain: str = ""
     #: the place whose new value it is
     place: str | None = None
     drops: bool = False
@@ -193,8 +197,8 @@ class _Arrangement:
         """The node with operands that its ports can read, and rows before it that copy the others."""
         out: list[_Node] = []
         if node.operation in _COMMUTATIVE and not _fits(node.operands):
-            swapped = node.operands[::-1]
-            node.operands = swapped if _fits(swapped) else node.operands
+            x, y, *others = node.operands
+            node.operands = [y, x, *others] if _fits([y, x]) else node.operands
         for k, x in enumerate(node.operands):
             if not isinstance(x, _Node) and "xyz"[k] not in _PORTS.get(x, "xyz"):
                 out.append(_copy(x))
@@ -277,7 +281,7 @@ class _Arrangement:
 
     def _issue(self, node: _Node) -> None:
         self._pending.remove(node)
-        row = Row(node.operation, (), node.node)
+        row = Row(node.operation, (), node.node, node.chain)
         if node.latency > 1:
             self._dividing = node, len(self._rows) + node.latency - 1
             self._emit(row, node.operands)
@@ -376,26 +380,33 @@ def _nodes(schedule: Schedule, w: Format, units: Units) -> tuple[list[_Node], _V
     out: list[_Node] = []
     arrivals: _Values = {}
     flagged: dict[tuple[Flag, int], _Node] = {}
+    #: a product -> the row that computes it, with the sum to which it is passed
+    chains: dict[tuple[int, int], _Node] = {}
     for m in schedule.operations:
-        if Passing() in m.operands:
-            raise ValueError("a row takes no product from the multiplier")
         read = [_at(arrivals, x.number, m.cycle) if isinstance(x, Temporary) else x for x in m.operands]
         for result in m.results:
-            node = _Node(m.operation, [*read], result.node, _latency(m, result.node, w, units))
-            out.append(node)
-            assert result.register is not None
-            arrivals.setdefault(result.register, []).append((result.ready, node))
+            if read[-1] == Passing():
+                node = chains[m.slot, m.cycle]
+                node.operands.append(read[0])
+                node.chain = m.operation
+            else:
+                node = _Node(m.operation, [*read], result.node, _latency(m, result.node, w, units))
+                out.append(node)
+            if result.register is None:
+                chains[m.slot, result.ready - 1] = node
+            else:
+                arrivals.setdefault(result.register, []).append((result.ready, node))
             if m.unit is not Unit.LOGIC:
                 flagged[Flag(m.slot, True), result.ready] = node
         if m.operation in FLAGGED:
-            flagged[Flag(m.slot), m.cycle + 1] = out[-1]
+            flagged[Flag(m.slot), m.cycle + 1] = node
     for check in schedule.checks:
         match check.predicate:
             case Temporary(number):
                 _at(arrivals, number, check.cycle).checks.append(RowCheck("result", check.guard))
             case Flag(_, unit):
                 found = flagged[check.predicate, check.cycle]
-                found.checks.append(RowCheck("unit" if unit else "sum", check.guard))
+                found.checks.append(RowCheck("unit" if unit else "chain" if found.chain else "sum", check.guard))
             case Literal():
                 pass
             case Input() | Passing():
