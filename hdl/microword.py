@@ -277,7 +277,7 @@ TURN = data.StructLayout(
         "memory_cotangent": 1,
         "branch": 1,
         "check": ROW_CHECK,
-        # the result is the address of the memory word
+        # for the first row: a memory word is addressed
         "addresses": 1,
         # a trap prevents the writes of this row and of later rows; and the changes of state that come with it
         "decides": 1,

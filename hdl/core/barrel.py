@@ -2,7 +2,7 @@
 """The core barrel: threads take turns on one pipeline, a row of microcode each.
 
     cycle   0 row number → 1 row memory → 3 operand addresses → 4 files → 7 units → 10 traps, PC, BR → 11 write
-    fetch     3 next PC → 4 code memory → 6 dispatch memory → 7 row number of the next instruction
+    fetch     3 next PC → 4 code memory → 6 dispatch memory, word at ra → 7 row number → 11 ra + imm of the next instruction
 
 Thread t has cycle 0 of a turn once in as many cycles as there are threads, at least eight. A turn reads its operands
 in cycle 4 and writes its result in cycle 11, before cycle 4 of the next turn: no result is bypassed, and no row
@@ -36,6 +36,7 @@ from retrograd.hdl.core.units import POINT, ChainedSum, LogicUnit, Multiplier, R
 from retrograd.hdl.microcode import ROW_BITS, ROW_ENTRY, RowMicrocode
 from retrograd.hdl.microword import THREAD_CONSTANTS, TURN, Beside, Read, TrapCause, Writer
 from retrograd.hdl.parameters import COUNTER, INSTRUCTION, REGISTERS, Parameters
+from retrograd.isa.microarchitecture.micro_operations import MIN_THREADS
 
 #: Regions of a thread's file, of 256 words each: temporaries and constants, words of registers, their cotangents.
 _SCRATCH, _WORDS, _COTANGENTS = 0, 1, 2
@@ -175,6 +176,7 @@ class BarrelCore(wiring.Component):
         m = Module()
         p, width, n = self.parameters, self.parameters.width, self.threads
         self._later = later = _Delays()
+        self._result11 = Signal(width, name="result11")
         m.submodules.delays = later.module
         sync, comb = m.d.sync, m.d.comb
         #: what the host reads from each memory
@@ -275,16 +277,19 @@ class BarrelCore(wiring.Component):
         # ------------------------------------------------ cycles 3 to 7: operands
         adr4 = {port: self._address(m, row, port, facts) for port in ("x", "y", "z", "target")}
         address_port, address_write = self._state(m, "addresses", range(self.room))
-        data4 = Signal(range(self.room))
+        data4, base3 = Signal(range(self.room)), Signal(width)
         comb += address_port.addr.eq(turn[3])
-        sync += data4.eq(address_port.data)
+        sync += data4.eq(Mux(first(3), base3, address_port.data))
         x, y, z = self._operands(m, row, adr4, data4, facts, br3, turn[4])
+        comb += base3.eq(later(self._base(m, row, adr4["target"], turn), n - MIN_THREADS))
+        base4, beyond5 = Signal(width), Signal()
+        sync += [base4.eq(base3), beyond5.eq(base4 >= self.data_size)]
 
         # ------------------------------------------------ cycles 7 to 10: units
         result10, fits8, fits10, logic8 = self._units(m, row, valid[7], x, y, z)
         logic10 = later(logic8, 2)
-        zero10, beyond9 = Signal(), Signal()
-        sync += [zero10.eq(later(logic8, 1) == 0), beyond9.eq(logic8 >= self.data_size)]
+        zero10 = Signal()
+        sync += zero10.eq(later(logic8, 1) == 0)
 
         # ------------------------------------------------ cycle 9: traps that do not depend on products and quotients
         meets9, loses9, cross10 = self._discarded(m, z, turned, command, turn)
@@ -294,7 +299,7 @@ class BarrelCore(wiring.Component):
             (TrapCause.CODE, facts["outside"](9)),
             (TrapCause.ILLEGAL, ~facts["legal"](9)),
             (TrapCause.JUMP, row("settled", 9) & later(jumps3, 6)),
-            (TrapCause.MEMORY, row("addresses", 9) & beyond9),
+            (TrapCause.MEMORY, row("addresses", 9) & later(beyond5, 4)),
         )
         for cause, found in reversed(causes):
             with m.If(first(9) & found):
@@ -379,13 +384,13 @@ class BarrelCore(wiring.Component):
             br_write.data.jumps.eq(Mux(command.br, command.value[:width] != 0, ~zero10 & ~row("lands", 10))),
             address_write.en.eq(valid[10] & row("addresses", 10)),
             address_write.addr.eq(turn[10]),
-            address_write.data.eq(logic10),
+            address_write.data.eq(later(data4, 6)),
         ]
 
         # ------------------------------------------------ cycle 11: the write
         changes = self._writes(m, row, ok, result10, adr4["target"], data4, z, turn)
         self._count(m, row, valid, ok, retires10, begins0, later(loses9, 1), changes, seen, command, turn)
-        self._instruction = facts["instruction"]
+        self._instruction, self._base11 = facts["instruction"], later(base4, 7)
         self._report(m, row, begins0, ok, retires10, traps11, trap11, pc3, next4, br3, back3, backward, z, turn)
 
         # ------------------------------------------------ the host
@@ -489,6 +494,8 @@ class BarrelCore(wiring.Component):
             imm9.eq(Mux(h.negates, later(opposite, 1), later(plain, 1))),
         ]
 
+        self._ra6, self._imm9 = i6.ra, imm9
+
         # ------------------------------------------------ cycle 9: stored for the rows of the instruction
         word9 = later(i6, 3)
         told = {
@@ -528,7 +535,7 @@ class BarrelCore(wiring.Component):
     ) -> list[Any]:
         """x, y and z in cycle 7."""
         later, window, width = self._later, self._window, self.parameters.width
-        m.submodules.file = file = Memory(self.file, attrs={"ram_style": "block"})
+        m.submodules.file = self._file = file = Memory(self.file, attrs={"ram_style": "block"})
         self._file_write = file.write_port()
         memory6 = {}
         self._data_writes = []
@@ -576,6 +583,18 @@ class BarrelCore(wiring.Component):
             m.d.sync += operand.eq(gated(pairs))
             operands.append(operand)
         return operands
+
+    def _base(self, m: Module, row: Any, target4: Any, turn: Any) -> Any:
+        """ra + imm of the next instruction, in cycle 11. The row that is written in this cycle may be ra."""
+        later, width = self._later, self.parameters.width
+        read = self._file.read_port()
+        place6 = Cat(self._ra6, Const(_WORDS, _REGION_BITS))
+        m.d.comb += read.addr.eq(Cat(place6, turn[6]))
+        base8, base11, target10 = Signal(width), Signal(width), later(target4, 6)
+        m.d.sync += base8.eq(read.data)
+        written10 = row("write", 10) & (target10 == later(place6, 4))
+        m.d.comb += base11.eq(Mux(later(written10, 1), self._result11, later(base8, 3)) + later(self._imm9, 2))
+        return base11
 
     def _units(self, m: Module, row: Any, valid7: Any, x: Any, y: Any, z: Any) -> tuple[Any, Any, tuple[Any, ...], Any]:
         """The result in cycle 10; whether the sum fits, in cycle 8; whether the product, the quotient, and the sum of
@@ -725,8 +744,7 @@ class BarrelCore(wiring.Component):
     def _writes(self, m: Module, row: Any, ok: Any, result10: Any, target4: Any, data4: Any, z: Any, turn: Any) -> Any:
         """Write the result, in cycle 11. The bits that change in registers and memory."""
         later, window, idle = self._later, self._window, self.idle
-        result, writes, stores = Signal.like(result10), Signal(), Signal(2)
-        self._result11 = result
+        result, writes, stores = self._result11, Signal(), Signal(2)
         changes = Signal.like(result10)
         names = Signal()
         m.d.sync += [
@@ -824,7 +842,7 @@ class BarrelCore(wiring.Component):
             m.d.comb += [now.eq(0), now.br_before.eq(later(br3, 8)), now.backward_before.eq(later(back3, 8))]
         result, old, writes = self._result11, later(z, 4), later(ok, 1) & row("write", 11)
         with m.If(row("addresses", 11)):
-            m.d.comb += now.address.eq(result)
+            m.d.comb += now.address.eq(self._base11)
         kinds = {"d": (Read.D, Read.D_BAR), "a": (Read.A, Read.A_BAR), "b": (Read.B, Read.B_BAR)}
         for x in WRITTEN:
             for bit, what in enumerate(("word", "cotangent")):

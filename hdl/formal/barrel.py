@@ -37,7 +37,7 @@ COUNTS = (8, 9)
 MEMORIES: dict[str, tuple[int, tuple[int, ...]]] = {
     "pcs": (10, (3,)), "brs": (10, (3,)), "addresses": (10, (3,)),
     **dict.fromkeys(("rds", "ras", "rbs", "imms", "legals", "outsides", "instructions"), (9, (2,))),
-    "file": (11, (4,)), "data_m": (11, (4,)), "data_m_bar": (11, (4,)),
+    "file": (11, (4, 6)), "data_m": (11, (4,)), "data_m_bar": (11, (4,)),
     "failed": (11, (9,)), "points": (11, (7,)), "elapsed": (10, (10,)),
     **dict.fromkeys(("counter0", "counter1", "counter3"), (11, (10,))), "counter2": (15, (14,)),
     "records": (11, (11,)), "brs_after": (11, (11,)),

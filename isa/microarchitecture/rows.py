@@ -80,7 +80,7 @@ class Row:
     temporary: int | None = None
     place: str | None = None
     checks: tuple[RowCheck, ...] = ()
-    #: the result is the address of the memory word
+    #: of the first row: the word at ra + imm is addressed, which is known before the row
     addresses: bool = False
     #: a trap is known here at the latest, and prevents the writes of this row
     decides: bool = False
@@ -112,7 +112,6 @@ class _Node:
     #: the place whose new value it is
     place: str | None = None
     drops: bool = False
-    addresses: bool = False
     #: the row that writes it, and where the value then stands
     written: int | None = None
     direct: bool = False
@@ -148,15 +147,12 @@ class _Arrangement:
         drops: Collection[str], turns: bool,
     ) -> None:  # fmt: skip
         self._distinct = {frozenset(pair) for pair in distinct}
-        self._turns = turns
+        self._turns, self._memory = turns, memory
         self._nodes, values = _nodes(schedule, w, units)
         after = dict(schedule.after)
         self._lands = after.get("br") == Literal(0)
         if self._lands:
             del after["br"]
-        if memory:
-            base = _Node("add", [Input("a"), Input("imm")], addresses=True)
-            self._nodes.insert(0, base)
         for name, source in after.items():
             if len([x for x in self._aliases(name) if x in after]) > 1:
                 raise ValueError(f"two words for the register of {name}")
@@ -225,7 +221,6 @@ class _Arrangement:
         able = [n for n in self._pending if self._able(n)]
         free = [n for n in able if n.place is None or not self._may_be_direct(n)]
         for wanted in (
-            [n for n in free if n.addresses],
             [n for n in free if n in self._cone],
             [n for n in able if n in self._cone],
             [n for n in able if n.place == "br" and self._writes(n)],
@@ -302,10 +297,10 @@ class _Arrangement:
             self._pending.append(copy)
         if node.direct:
             row = replace(row, place=node.place, drops=node.drops)
-        elif not node.addresses:
+        else:
             self._made[len(self._rows)] = node
         node.written = len(self._rows)
-        row = replace(row, writer=node.unit, written=node.node, checks=tuple(node.checks), addresses=node.addresses)
+        row = replace(row, writer=node.unit, written=node.node, checks=tuple(node.checks))
         self._emit(row, operands)
 
     def _emit(self, row: Row, operands: Sequence[Source | _Node]) -> None:
@@ -329,6 +324,7 @@ class _Arrangement:
         rows[decides] = replace(rows[decides], decides=True, lands=self._lands, turns=self._turns)
         if rows[-1].place == "br" or rows[-1].turns:
             rows.append(Row())
+        rows[0] = replace(rows[0], addresses=self._memory)
         return tuple(rows)
 
     def _number(self) -> None:
