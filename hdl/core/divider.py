@@ -1,6 +1,7 @@
 """The dividers: x·2^s / y and √(x·2^s), floored or rounded to nearest.
 
     Divider         several digits a cycle by trial subtraction; quotients and roots
+    RingDivider     a stage for each thread, without trial; quotients and roots
     ScaledDivider   a digit of k bits a cycle, by scaling the divisor close to 1; quotients
 
 `ScaledDivider` reads a reciprocal from a table. Source: M. D. Ercegovac, T. Lang, P. Montuschi, Very-high-radix division with prescaling and
@@ -34,11 +35,14 @@ class _Plan(NamedTuple):
     zeros: int
 
 
-def plan(division: Division, width: int, digits: int = DEFAULT_UNITS.digits) -> _Plan:
-    """A quotient has one digit for each bit of x·2^s, a root one for every two bits. Rounding takes one more digit."""
-    bits = digits * (2 if division.root else 1)
+def plan(division: Division, width: int, digits: int = DEFAULT_UNITS.digits, roots: int | None = None) -> _Plan:
+    """A quotient has one digit for each bit of x·2^s, a root one for every two bits. Rounding takes one more digit.
+
+    `roots`: digits of a root in a cycle, if they are not as many as of a quotient.
+    """
+    bits = (roots or digits) * 2 if division.root else digits
     down = _bits(division, width)
-    cycles = Units(digits=digits).rounds(division.operation, width, division.s)
+    cycles = Units(digits=digits, roots=roots).rounds(division.operation, width, division.s)
     return _Plan(division.root, division.rounded, cycles, cycles * bits - down)
 
 
@@ -63,9 +67,6 @@ class Divider(wiring.Component):
     d·(8·root + d)) can be subtracted. Raises ValueError for a shift out of range, and for an odd number of such digits.
     """
 
-    #: whether more than two digits of a cycle are found in pairs
-    _paired = True
-
     def __init__(
         self,
         width: int,
@@ -73,16 +74,17 @@ class Divider(wiring.Component):
         shifts: Sequence[int],
         digits: int = DEFAULT_UNITS.digits,
         flags: bool = False,
+        roots: int | None = None,
     ) -> None:
-        """`flags`: with a port for whether the result is the whole quotient."""
-        if digits > 2 and digits % 2 and self._paired:
+        """`flags`: with a port for whether the result is the whole quotient; `roots`: see `plan`."""
+        if digits > 2 and digits % 2:
             raise ValueError(f"{digits} digits are no pairs")
         check_shifts(width, divisions, shifts)
         self.width = width
         self.digits = digits
         self.flags = flags
         self.divisions = tuple(divisions)
-        self.plans = [plan(division, width, digits) for division in divisions]
+        self.plans = [plan(division, width, digits, roots) for division in divisions]
         self.shifts = tuple(shifts)
         #: The remainder has two bits more. It is less than y, and at most twice the root.
         self.rest_bits = width
@@ -227,48 +229,68 @@ class Divider(wiring.Component):
 
 
 class RingDivider(Divider):
-    """A divider for each thread: a ring of as many stages as there are threads, each of which finds a digit.
+    """A divider for each thread: a ring of as many stages as there are threads. Each finds two digits of a quotient, or one of a root.
 
-    A division that starts in a turn of its thread returns to the first stage in the thread's next turn, with a digit more from each stage. The
+        quotient:  r := 2r + bit ∓ y, twice        root:  r := 4r + bits ∓ (4·root + 1, or + 3 after a digit 0)
+        −, and the digit before is 1, where r ≥ 0;  + where r < 0
+
+    Nothing is restored: a remainder below 0 is of the digit 0, and the next step makes up for it. A stage consists of two additions, and
+    the first of them adds nothing to a root.
+
+    A division that starts in a turn of its thread returns to the first stage in the thread's next turn, with the digits of each stage. The
     divisions of threads follow each other around the ring, so none waits for another. The result is that of the state in the first stage:
     `result`, selected by `shift`, belongs to the division in the first stage a cycle before.
     """
 
-    _paired = False
+    def __init__(
+        self, width: int, divisions: Sequence[Division], shifts: Sequence[int], stages: int, flags: bool = False
+    ) -> None:
+        super().__init__(width, divisions, shifts, 2 * stages, flags, roots=stages)
+        self.stages = stages
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         width, bits = self.width, self.quotient_bits + 1
-        most = 2 * self.digits - 1
+        most = 2 * self.stages - 1
         kinds = {p.root for p in self.plans}
+        # |y| ≤ 2^(W − 1), and −y ≤ r < y. A root of d digits is below 2^d; −2·root − 1 ≤ r ≤ 2·root, and r takes
+        # two bits more before the second addition.
+        root_bits = max(((_bits(d, width) + 1) // 2 for d in self.divisions if d.root), default=0)
+        rest_bits = max(width, root_bits + 3 if root_bits else 0)
         layout = data.StructLayout(
             {
                 "down": width + most,
-                "divisor": width,
-                "remains": self.rest_bits + 2,
-                "digits": self.quotient_bits,
+                # |y|; 0 for a root
+                "divisor": rest_bits,
+                "remains": signed(rest_bits),
+                # The signs of remainders: each is the opposite of a digit. A root has its digits in every second
+                # place.
+                "signs": max(self.quotient_bits, 2 * root_bits),
                 "root": 1,
                 "rounded": 1,
                 "negative": 1,
                 "void": 1,
             }
         )
-        stages = [Signal(layout, name=f"stage{k}", reset_less=True) for k in range(self.digits)]
+        stages = [Signal(layout, name=f"stage{k}", reset_less=True) for k in range(self.stages)]
         for k, state in enumerate(stages):
-            # A ring for one kind of operation has half of the hardware.
+            # A ring for one kind of operation has no gates for the other.
             root = state.root if len(kinds) > 1 else Const(True in kinds)
-            rest, found = self._digit(m, state.remains, state.digits, root, state.divisor, state.down, k)
-            after = stages[(k + 1) % self.digits]
+            half = self._added(m, Cat(state.down[-1], state.remains), state.divisor, rest_bits, f"half_{k}")
+            beside = Cat(Const(1, 1), state.remains[-1], ~state.signs[::2])[:rest_bits]
+            taken = state.divisor | gated([(root, beside)])
+            rest = self._added(m, Cat(state.down[-2], half), taken, rest_bits, f"rest_{k}")
+            after = stages[(k + 1) % self.stages]
             m.d.sync += [
                 after.eq(state),
                 after.remains.eq(rest),
-                after.digits.eq(found),
-                after.down.eq(Mux(root, state.down << 2, state.down << 1)),
+                after.signs.eq(Cat(rest[-1], half[-1], state.signs[:-2])),
+                after.down.eq(state.down << 2),
             ]
         first = stages[0]
         x = Mux(self.x[-1], (-self.x)[:width], self.x) if False in kinds else self.x
         with m.If(self.start):
-            m.d.sync += [first.divisor.eq(_magnitude(self.y)), first.remains.eq(0), first.digits.eq(0)]
+            m.d.sync += [first.divisor.eq(_magnitude(self.y)), first.remains.eq(0), first.signs.eq(-1)]
             with m.Switch(self.division):
                 for index, p in enumerate(self.plans):
                     with m.Case(index):
@@ -279,13 +301,20 @@ class RingDivider(Divider):
                             first.negative.eq(0 if p.root else self.x[-1] ^ self.y[-1]),
                             first.void.eq(self.x[-1] if p.root else self.y == 0),
                         ]
+                        if p.root:
+                            m.d.sync += first.divisor.eq(0)
 
-        # See `Divider`; the bits that are added to the digits are known a cycle before.
-        negative = first.negative
+        # See `Divider`; the bits that are added to the digits are known a cycle before. The remainder of a quotient is
+        # 0 if r is 0, or, after a digit 0, −y.
+        negative, y, r = first.negative, first.divisor, first.remains.as_unsigned()
         whole, more, rounded, void = Signal(signed(bits)), Signal(2), Signal(), Signal()
+        digits = ~first.signs[: self.quotient_bits]
+        found = Mux(first.root, ~first.signs[::2], digits) if True in kinds else digits
+        # r + y = 0, without carries
+        exact = (r == 0) | ((r ^ y ^ Cat(Const(0, 1), r | y)[:rest_bits]) == 0)
         m.d.sync += [
-            whole.eq(Mux(negative, ~first.digits.as_signed(), first.digits)),
-            more.eq((negative & (first.remains == 0)) + first.rounded),
+            whole.eq(Mux(negative, ~found.as_signed(), found)),
+            more.eq((negative & exact) + first.rounded),
             rounded.eq(first.rounded),
             void.eq(first.void),
         ]
@@ -298,6 +327,13 @@ class RingDivider(Divider):
                     if self.flags:
                         m.d.comb += self.fits.eq(void | fits(quotient >> s, width))
         return m
+
+    def _added(self, m: Module, shifted: Any, taken: Any, bits: int, name: str) -> Any:
+        """The next remainder: shifted − taken where the last remainder is not negative, else shifted + taken."""
+        plus, rest = shifted[-1], Signal(signed(bits), name=name)
+        # a − b, or a − ¬b − 1. The borrow is one more bit below; no inverter stands before the sum.
+        m.d.comb += rest.eq((Cat(Const(0, 1), shifted[:bits]) - Cat(plus, taken ^ plus.replicate(bits)))[1 : bits + 1])
+        return rest
 
 
 def _magnitude(x: Any) -> Any:

@@ -109,6 +109,8 @@ class Units:
     overlapped: bool = False
     #: Threads take turns, and each turn executes one row of a microprogram, see `rows`. Times of units are then in turns. 1: there are no turns.
     threads: int = 1
+    #: Digits of a root in each cycle; None: as many as of a quotient. A digit of a root takes two bits of x.
+    roots: int | None = None
 
     def __post_init__(self) -> None:
         for unit in fields(self):
@@ -152,7 +154,8 @@ class Units:
             digits = _ceiling(digits, 2)
         if self.scaled is not None and self.scales(operation):
             return _ceiling(digits, self.scaled)
-        return _ceiling(digits + (operation != "divshift"), self.digits)
+        found = self.roots if self.roots and operation == "sqrtround" else self.digits
+        return _ceiling(digits + (operation != "divshift"), found)
 
     def able(self, slot: int, operation: str) -> bool:
         """Whether a slot can issue the operation."""
@@ -192,8 +195,10 @@ BARREL, MIN_THREADS, MAX_THREADS = "barrel", 8, 16
 
 
 def barrel_units(threads: int = MIN_THREADS) -> Units:
-    """The units of the core barrel. The divider finds a digit in each cycle of a turn."""
-    return Units(multiplier=1, rom=1, digits=threads, divider=1, flags=True, chained=True, threads=threads)
+    """The units of the core barrel. The divider takes two bits of x in each cycle of a turn."""
+    return Units(
+        multiplier=1, rom=1, digits=2 * threads, roots=threads, divider=1, flags=True, chained=True, threads=threads
+    )
 
 
 def core_units(name: str) -> Units:

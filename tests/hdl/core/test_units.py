@@ -13,7 +13,7 @@ import pytest
 from amaranth.hdl import Module
 from amaranth.sim import Simulator
 from retrograd.hdl.bus.serial_line import Receiver, Transmitter
-from retrograd.hdl.core.divider import Divider, Division
+from retrograd.hdl.core.divider import Divider, Division, RingDivider
 from retrograd.hdl.core.memories import OperandFile
 from retrograd.hdl.core.units import LogicUnit, Multiplier, RomUnit
 from retrograd.hdl.microword import Operation
@@ -110,12 +110,15 @@ def test_the_multiplier(w: Format, core: str) -> None:
 
 
 @pytest.mark.parametrize("w", FORMATS, ids=str)
-@pytest.mark.parametrize("digits", [2, 4, 8])
-def test_the_divider(w: Format, digits: int) -> None:
+@pytest.mark.parametrize(("digits", "stages"), [(2, 0), (4, 0), (8, 0), (16, 8), (18, 9)])
+def test_the_divider(w: Format, digits: int, stages: int) -> None:
+    """With stages: a ring."""
     shifts = (0, 1, 2, 3, w.frac, w.width - 1)
     divisions = [Division(False, s) for s in (*shifts, w.width)]
     divisions += [Division(root, s, True) for root in (False, True) for s in shifts]
-    unit, rng = Divider(w.width, divisions, (0, w.width), digits), random.Random(w.width)
+    kind, size = (RingDivider, stages) if stages else (Divider, digits)
+    unit, rng = kind(w.width, divisions, (0, w.width), size), random.Random(w.width)
+    units = Units(digits=digits, roots=stages or None)
 
     async def bench(ctx: Any) -> None:
         corners = [(x, y) for x in (w.sign, w.sign - 1, w.mask, 1) for y in (1, w.mask, 2, w.sign)]
@@ -133,8 +136,9 @@ def test_the_divider(w: Format, digits: int) -> None:
             ctx.set(unit.x, some_word(w, rng))
             ctx.set(unit.y, some_word(w, rng))
             # Its first word is written in the cycle before it is ready.
-            latency = Units(digits=digits).latency("sqrtround" if root else "divround" if rounded else "divshift", w, s)
-            await ctx.tick().repeat(latency - 2)
+            operation = divisions[index].operation
+            latency = units.latency(operation, w, s)
+            await ctx.tick().repeat(units.rounds(operation, w.width, s) * stages + 1 if stages else latency - 2)
             if root:
                 exact = 0 if x & w.sign else round(Decimal(x << s).sqrt(Context(prec=60)))
             elif rounded:
@@ -144,7 +148,7 @@ def test_the_divider(w: Format, digits: int) -> None:
             for which, shift in enumerate((0, w.width)):
                 ctx.set(unit.shift, which)
                 assert ctx.get(unit.result) == (exact >> shift) & w.mask, (root, s, x, y)
-                await ctx.tick()
+            await ctx.tick()
 
     simulate(unit, bench)
 
