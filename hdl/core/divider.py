@@ -35,15 +35,15 @@ class _Plan(NamedTuple):
     zeros: int
 
 
-def plan(division: Division, width: int, digits: int = DEFAULT_UNITS.digits, roots: int | None = None) -> _Plan:
+def plan(division: Division, width: int, digits: int = DEFAULT_UNITS.digits, ring: bool = False) -> _Plan:
     """A quotient has one digit for each bit of x·2^s, a root one for every two bits. Rounding takes one more digit.
 
-    `roots`: digits of a root in a cycle, if they are not as many as of a quotient.
+    A ring finds the first digit when it starts, and takes `digits` bits in each cycle.
     """
-    bits = (roots or digits) * 2 if division.root else digits
-    down = _bits(division, width)
-    cycles = Units(digits=digits, roots=roots).rounds(division.operation, width, division.s)
-    return _Plan(division.root, division.rounded, cycles, cycles * bits - down)
+    bits, down = 2 if division.root else 1, _bits(division, width)
+    cycles = Units(digits=digits, ring=ring).rounds(division.operation, width, division.s)
+    taken = cycles * digits + bits if ring else cycles * digits * bits
+    return _Plan(division.root, division.rounded, cycles, taken - down)
 
 
 def _bits(division: Division, width: int) -> int:
@@ -74,9 +74,9 @@ class Divider(wiring.Component):
         shifts: Sequence[int],
         digits: int = DEFAULT_UNITS.digits,
         flags: bool = False,
-        roots: int | None = None,
+        ring: bool = False,
     ) -> None:
-        """`flags`: with a port for whether the result is the whole quotient; `roots`: see `plan`."""
+        """`flags`: with a port for whether the result is the whole quotient; `ring`: see `plan`."""
         if digits > 2 and digits % 2:
             raise ValueError(f"{digits} digits are no pairs")
         check_shifts(width, divisions, shifts)
@@ -84,7 +84,7 @@ class Divider(wiring.Component):
         self.digits = digits
         self.flags = flags
         self.divisions = tuple(divisions)
-        self.plans = [plan(division, width, digits, roots) for division in divisions]
+        self.plans = [plan(division, width, digits, ring) for division in divisions]
         self.shifts = tuple(shifts)
         #: The remainder has two bits more. It is less than y, and at most twice the root.
         self.rest_bits = width
@@ -235,7 +235,9 @@ class RingDivider(Divider):
         −, and the digit before is 1, where r ≥ 0;  + where r < 0
 
     Nothing is restored: a remainder below 0 is of the digit 0, and the next step makes up for it. A stage consists of two additions, and
-    the first of them adds nothing to a root.
+    the first of them adds nothing to a root. The first digit is found at the start.
+
+    The bits of a negative numerator are complemented, and those of its quotient: ⌊−(n + 1) / y⌋ = −⌊n / y⌋ − 1 for y > 0.
 
     A division that starts in a turn of its thread returns to the first stage in the thread's next turn, with the digits of each stage. The
     divisions of threads follow each other around the ring, so none waits for another. The result is that of the state in the first stage:
@@ -245,7 +247,7 @@ class RingDivider(Divider):
     def __init__(
         self, width: int, divisions: Sequence[Division], shifts: Sequence[int], stages: int, flags: bool = False
     ) -> None:
-        super().__init__(width, divisions, shifts, 2 * stages, flags, roots=stages)
+        super().__init__(width, divisions, shifts, 2 * stages, flags, ring=True)
         self.stages = stages
 
     def elaborate(self, platform: object) -> Module:
@@ -285,41 +287,55 @@ class RingDivider(Divider):
                 after.eq(state),
                 after.remains.eq(rest),
                 after.signs.eq(Cat(rest[-1], half[-1], state.signs[:-2])),
-                after.down.eq(state.down << 2),
+                after.down.eq(Cat(state.negative.replicate(2), state.down[:-2])),
             ]
-        first = stages[0]
-        x = Mux(self.x[-1], (-self.x)[:width], self.x) if False in kinds else self.x
+        # The numerator is ±x over |y|, and n are its bits. The first of them is 0, except in −(−2^(W − 1)).
+        first, y, minus = stages[0], self.y, self.y[-1]
+        x, n, negative = Signal(signed(width + 1)), Signal(width), Signal()
+        m.d.comb += [
+            x.eq(Mux(minus, -self.x.as_signed(), self.x.as_signed())),
+            negative.eq(x[-1]),
+            n.eq(x ^ negative.replicate(width + 1)),
+        ]
+        #: the remainder after the first digit
+        rest = Signal(signed(width))
         with m.If(self.start):
-            m.d.sync += [first.divisor.eq(_magnitude(self.y)), first.remains.eq(0), first.signs.eq(-1)]
+            m.d.sync += [first.remains.eq(rest), first.signs.eq(Cat(rest[-1], Const(-1, len(first.signs) - 1)))]
             with m.Switch(self.division):
                 for index, p in enumerate(self.plans):
                     with m.Case(index):
-                        m.d.sync += [
-                            first.root.eq(p.root),
-                            first.rounded.eq(p.rounded),
-                            first.down.eq(x << (most - p.zeros)),
-                            first.negative.eq(0 if p.root else self.x[-1] ^ self.y[-1]),
-                            first.void.eq(self.x[-1] if p.root else self.y == 0),
-                        ]
+                        m.d.sync += [first.root.eq(p.root), first.rounded.eq(p.rounded)]
                         if p.root:
-                            m.d.sync += first.divisor.eq(0)
+                            # the first two bits − 1; the number is not negative
+                            m.d.comb += rest.eq(Mux(self.x[-2], 0, -1) if p.zeros == 0 else -1)
+                            m.d.sync += [first.divisor.eq(0), first.negative.eq(0), first.void.eq(self.x[-1])]
+                        else:
+                            # the first bit − |y|
+                            bit = self.x[-1] & ~self.x[:-1].any() if p.zeros == 0 else Const(0)
+                            carry = ~minus | bit
+                            m.d.comb += rest.eq((Cat(carry, y ^ (~minus).replicate(width)) + carry)[1:])
+                            m.d.sync += [
+                                first.divisor.eq(_magnitude(y)),
+                                first.negative.eq(negative),
+                                first.void.eq(y == 0),
+                            ]
+                        # The bits behind those of the first digit. All that follow are 0, and 1 in a negative numerator.
+                        placed = Cat(negative.replicate(len(first.down)), n, Const(0, p.zeros))
+                        if p.root:
+                            placed = Cat(Const(0, len(first.down)), self.x, Const(0, p.zeros))
+                        m.d.sync += first.down.eq(placed[: len(placed) - (2 if p.root else 1)][-len(first.down) :])
 
-        # See `Divider`; the bits that are added to the digits are known a cycle before. The remainder of a quotient is
-        # 0 if r is 0, or, after a digit 0, −y.
-        negative, y, r = first.negative, first.divisor, first.remains.as_unsigned()
-        whole, more, rounded, void = Signal(signed(bits)), Signal(2), Signal(), Signal()
+        # See `Divider`; the bit that is added to the digits is known a cycle before.
+        whole, rounded, void = Signal(signed(bits)), Signal(), Signal()
         digits = ~first.signs[: self.quotient_bits]
         found = Mux(first.root, ~first.signs[::2], digits) if True in kinds else digits
-        # r + y = 0, without carries
-        exact = (r == 0) | ((r ^ y ^ Cat(Const(0, 1), r | y)[:rest_bits]) == 0)
         m.d.sync += [
-            whole.eq(Mux(negative, ~found.as_signed(), found)),
-            more.eq((negative & exact) + first.rounded),
+            whole.eq(Mux(first.negative, ~found.as_signed(), found)),
             rounded.eq(first.rounded),
             void.eq(first.void),
         ]
         floor, quotient = Signal(signed(bits)), Signal(signed(bits))
-        m.d.comb += [floor.eq(whole + more), quotient.eq(Mux(rounded, floor >> 1, floor))]
+        m.d.comb += [floor.eq(whole + rounded), quotient.eq(Mux(rounded, floor >> 1, floor))]
         with m.Switch(self.shift):
             for index, s in enumerate(self.shifts):
                 with m.Case(index):
