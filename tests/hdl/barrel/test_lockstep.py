@@ -348,6 +348,9 @@ FAULTS = [
     (_CORE, "after.eq(before + step)", "after.eq(step)"),
     (_CORE, "address_write.addr.eq(turn[10])", "address_write.addr.eq(turn[9])"),
     (_CORE, "(now.order < held.order)", "(now.order > held.order)"),
+    (_CORE, 'row("check.chain", 9) & counts9', 'row("check.chain", 9) & counts9 & 0'),
+    (_CORE, '(row("check.chain", 10) & ~chain_fits)', '(row("check.chain", 10) & ~product_fits)'),
+    (_CORE, "Mux(later(written10, 1), self._result11, later(base8, 3))", "later(base8, 3)"),
 ]
 
 
