@@ -57,6 +57,7 @@ from retrograd.compiler.ir.statements import (
     Var,
 )
 from retrograd.compiler.language.arithmetic import COMPARISONS
+from retrograd.compiler.language.types import ScalarType
 from retrograd.compiler.language.values import ArrayView, Constant, Lazy, Scalar, stored
 from retrograd.compiler.language.values import Value as Word_
 from retrograd.isa.words import Format
@@ -329,6 +330,7 @@ class Lowering:
             checks: tuple[InRange, ...] = ()
             if i.op == "const":
                 if not -length <= i.param < length and not reached:
+                    assert isinstance(t.element, ScalarType)
                     self.body.emit(Check(Test("ne", Const(0), Const(0)), "RG0801", "a part that is not there", at.span))
                     return Value(Word(t.element.kind), (const(0, t.element.kind),))
                 if not -length <= i.param < length:

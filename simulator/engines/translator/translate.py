@@ -614,8 +614,8 @@ class Translator:
         """
         guards, update = _guards(found, self.modes), found.update
         if update is None:
-            after, failed = self._called(i, found, words, list(found.after.values()), guards)
-            return dict(zip(found.after, after, strict=True)), failed
+            values, failed = self._called(i, found, words, list(found.after.values()), guards)
+            return dict(zip(found.after, values, strict=True)), failed
         target = update.place
         own = tuple(tree for tree in guards if target not in tree.inputs)
         given = {k: v for k, v in words.items() if k != target}
