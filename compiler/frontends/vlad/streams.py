@@ -107,7 +107,7 @@ class Reads:
 
     def _alike(self, then: int, orelse: int, at: Place) -> int:
         if then != orelse:
-            message = f"`{READ}` in a branch, which reads {then} numbers where the other reads {orelse}"
+            message = f"`{READ}` in a branch: it reads {then} number{'s' * (then != 1)}, and the other {orelse}"
             fail("RG0729", message, at, "Read before the branch: (let ((x (read-real))) (if c x 0)).")
         return then
 

@@ -65,7 +65,7 @@ def test_a_file_as_it_is_written(tmp_path: Path) -> None:
         ("(if #t (read-real) 1)", "`read-real` in a branch"),
         ("(cond ((< 1 2) 1) ((= 1 (read-real)) 2) (else 3))", "`read-real` in a branch"),
         ("(define (f) (read-real)) (if #t 1 (f))", "`read-real` in a branch"),
-        ("(cond (#f 1) (#t (read-real)) (else 3))", "which reads 1 numbers where the other reads 0"),
+        ("(cond (#f 1) (#t (read-real)) (else 3))", "in a branch: it reads 1 number, and the other 0"),
         ("(and 1 (read-real))", "`read-real` in a branch, which may read several"),
         ("(define (f) (if (< (read-real) 0) 1 (f))) (f)", "`f` reads and calls itself"),
         ("(define (f) (read-real)) (map f '(1))", "`f` reads a number, and is no value"),
