@@ -593,9 +593,7 @@ def _inputs(e: Expression, given: Iterator[float], values: dict[Read, float]) ->
             found = next(given, None)
             if found is None:
                 message = "the input has no number left for `read-real`"
-                hint = (
-                    "`retrograd run` reads the standard input or --input; a test is e ===> (with-inputs (x …) value)."
-                )
+                hint = "`retrograd run` reads the standard input or --input, a test its (with-inputs (x …) value)."
                 raise InputError(Diagnostic("RG0504", message, e.datum.at.span, hint, e.datum.at.text))
             out.append(found)
             if read.value is not None:
