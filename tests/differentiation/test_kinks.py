@@ -139,6 +139,16 @@ def test_beside_a_kink_second_derivatives_are_those_of_differences(f: Any, at: t
     assert rg.hvp(f, "x")((0.0, x, z), 1.0) == pytest.approx(expected, rel=1e-3, abs=1e-6)
 
 
+@reversible
+def sizes(y: fixed, x: fixed, z: fixed):
+    y += 3 * abs(x) - abs(x) * z
+
+
+@pytest.mark.parametrize("at", [(0.0, 2.0), (-1.5, 2.0), (0.25, -1.0)])
+def test_a_size_by_itself_has_the_second_derivative_of_both_sides(at: tuple[float, float]) -> None:
+    assert rg.hessian(sizes, "x")(0.0, *at) == rg.hvp(sizes, "x")((0.0, *at), 1.0) == 0.0
+
+
 def test_what_does_not_depend_on_the_root_has_its_second_derivative() -> None:
     @reversible
     def f(y: fixed, x: fixed, z: fixed):
