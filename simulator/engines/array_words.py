@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -79,20 +80,25 @@ class ClearedWords:
         self._pages.madvise(mmap.MADV_DONTNEED)
 
 
+#: a number of 64 bits for each page of this process
+_PAGE_MAP = "/proc/self/pagemap"
+
+
 class ReusedZeros:
-    """An array of zeros for one run after another, whose pages stay. What a run has changed becomes zero before the next one.
+    """Zeros for one run after another, in pages that stay. What a run has changed becomes zero before the next one.
 
-        zeros = ReusedZeros.of(count)        `zeros.array` has at least `count` words of 64 bits; `zeros.address` is its first
-        zeros.used(steps)                    a run of that many steps has ended, and the array may serve another run
+        zeros = ReusedZeros.of(count)    `zeros.array` has at least `count` words of 64 bits, from `zeros.address` on
+        zeros.used(steps)                a run of that many steps has ended, and the array may serve another run
 
-    The first use of a page costs a microsecond or more, and twice that where it is read before it is written. To clear it costs
-    a twentieth. The system reports the pages in use (`mincore`); it is asked only behind a run that has met new pages. A run
-    uses at most a word for each step. So where many more pages are in use, they belong to a longer run before it, and are given back.
+    The first use of a page costs a microsecond or more, and twice that where it is read before it is written. To clear
+    it costs a twentieth. The system reports the pages in use (`_PAGE_MAP`); it is asked only behind a run that has met
+    new pages. A run uses at most a word for each step. So where many more pages are in use, they belong to a longer run
+    before it, and are given back.
 
     Traps: an array of which views are left is not used again. A view must not be written to behind the run.
     """
 
-    are_supported = ClearedWords.are_supported and hasattr(ctypes.CDLL(None), "mincore")
+    are_supported = ClearedWords.are_supported and os.access(_PAGE_MAP, os.R_OK)
     #: arrays that have served a run: at most `_MOST`, of at most `_LARGEST` pages in use
     _spare: ClassVar[list[ReusedZeros]] = []
     _MOST, _LARGEST = 4, 4096
@@ -154,17 +160,20 @@ def _page_faults() -> int:
 
 
 def _pages_in_use(address: int, size: int) -> list[tuple[int, int]]:
-    """(first, number) of neighbouring pages in use in a range of memory; all pages where the system does not report them."""
+    """(first, number) of neighbouring pages in use in a range of memory; all where the system does not report them."""
     pages = size // mmap.PAGESIZE
-    states = ctypes.create_string_buffer(pages)
-    if ctypes.CDLL(None).mincore(ctypes.c_void_p(address), ctypes.c_size_t(size), states):
+    try:
+        with open(_PAGE_MAP, "rb", buffering=0) as file:
+            file.seek(address // mmap.PAGESIZE * 8)
+            raw = file.read(pages * 8)
+    except OSError:
+        raw = b""
+    if len(raw) != pages * 8:
         return [(0, pages)]
-    found, raw, end = [], states.raw, 0
-    while (first := raw.find(1, end)) >= 0:
-        end = raw.find(0, first)
-        end = pages if end < 0 else end
-        found.append((first, end - first))
-    return found
+    # The upper two bits: the page is in memory, or was moved out of it.
+    used = np.frombuffer(raw, np.uint64) >> np.uint64(62) != 0
+    edges = np.flatnonzero(np.diff(used, prepend=False, append=False)).tolist()
+    return [(first, end - first) for first, end in zip(edges[::2], edges[1::2], strict=True)]
 
 
 def _fresh_pages(size: int) -> mmap.mmap:

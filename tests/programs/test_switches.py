@@ -78,6 +78,7 @@ def test_every_pass_has_a_switch() -> None:
         "core",
         "stops",
         "team",
+        "zeros",
     }
     assert {f.name for f in fields(Variant)} - chosen == {"vector_loops", "ghosts", "clears"}
 

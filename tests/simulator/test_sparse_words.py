@@ -125,7 +125,7 @@ def test_a_run_has_the_room_of_its_words() -> None:
 
 
 def test_pages_of_a_run_without_a_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Few steps on a large memory: pages of the run before, cleared; many steps: zeros. Words that are still seen stay."""
+    """Few steps on a large memory: pages of the run before, cleared. Words that are still seen stay."""
     monkeypatch.setattr(array_words.ReusedZeros, "_spare", spare := [])
     function = descent(heap=1 << 18, stack=1 << 18)
     found = [
@@ -142,10 +142,12 @@ def test_pages_of_a_run_without_a_machine(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.skipif(not array_words.ReusedZeros.are_supported, reason="this system does not report the pages in use")
+@pytest.mark.parametrize("report", [array_words._PAGE_MAP, "/nowhere"])
 @pytest.mark.parametrize("steps", [0, 1 << 20])
-def test_words_are_zero_again(steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_words_are_zero_again(steps: int, report: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever a run has written, and wherever; behind a short run, pages of a longer one are given back."""
     monkeypatch.setattr(array_words.ReusedZeros, "_spare", [])
+    monkeypatch.setattr(array_words, "_PAGE_MAP", report)
     random, count = Random(steps), 1 << 17
     first = array_words.ReusedZeros.of(count)
     for _ in range(4):

@@ -571,7 +571,7 @@ class FunctionBuilder:
         return out
 
     def hidden(self, type_: Type, number: int) -> Value:
-        """The constant in a register of the host, made once at the beginning of the function; LLVM does not know its value."""
+        """The constant in a register of the host, made once where the function begins; LLVM does not know its value."""
         found = self._hidden.get((type_, number))
         if found is None:
             found = self._hidden[type_, number] = Value(self, type_, f"%{self._label('hidden')}")

@@ -721,8 +721,8 @@ class Trees:
     def _product_with_fraction(self, c: int, x: Value, s: int, added: int) -> Value:
         """⌊(c·x + added) / 2^s⌋, −2^s < c ≤ 2^s, added = 0 or 2^(s−1), which is always a word.
 
-        c·2^(64−s) = q·2^64 + r, |q| ≤ 1, so it is q·x, and the upper word of r·x, and, if rounded, the bit below that. LLVM
-        must not see r: it would take its zeros off, and shift the product of two words again.
+        c·2^(64−s) = q·2^64 + r, |q| ≤ 1, so it is q·x, and the upper word of r·x, and, if rounded, the bit below that.
+        LLVM must not see r: it would take its zeros off, and shift the product of two words again.
         """
         scaled, t = c << LANE_WIDTH - s, self._word.twice
         r = (scaled + (1 << LANE_WIDTH - 1)) % (1 << LANE_WIDTH) - (1 << LANE_WIDTH - 1)

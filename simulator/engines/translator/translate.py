@@ -4,7 +4,8 @@ Registers are values, and branches are branches. Guards are deferred checks: the
 failed, and reads the record at safepoints, which are at the back edges of loops and at the end. A program of bijections loses
 nothing by running on with a wrapped sum, or past the end of memory, where the address stands for one spare word. Where a check
 has failed, the host runs backward to the last safepoint, and goes forward again instruction by instruction until the trap. So
-checks cost no branches, and no register must lie where a trap could find it. Words that are lost all the same (erased words,
+checks cost no branches, but for addresses that are known where a block begins; and no register must lie where a trap could
+find it. Words that are lost all the same (erased words,
 discarded cotangents) are written to a log between two safepoints.
 """
 
@@ -94,8 +95,8 @@ def translate(program: Program, variant: Variant, module: ModuleBuilder, name: s
 def constant_registers(flow: Flow, steps: Mapping[int, Step], used: Sequence[int]) -> dict[Node, dict[int, int]]:
     """Node -> {register: its word at the beginning of the node}, for words that no way to the node changes.
 
-    All registers are zero where the run begins. Constants of a program are made there by instructions that add their own
-    number to a register (`imm.add`), and are undone at the end.
+    All registers are zero where the run begins. Constants of a program are made there by instructions that add their
+    own number to a register (`imm.add`), and are undone at the end.
     """
     origin: Node = (flow.origin, False)
     at = {origin: dict.fromkeys(used, 0)}
@@ -497,9 +498,9 @@ class Translator:
             self.ghosts.check(at, self.unchecked)
 
     def _require_inside(self, run: list[int]) -> None:
-        """Stop before a block of which an access lies beyond the memory, by one comparison for all accesses from one register.
+        """Stop before a block with an access beyond the memory: two comparisons for all accesses from one register.
 
-        `self.inside` := the accesses that need no check of their own: those from a register that is only moved by constants.
+        `self.inside` := the accesses that need no check of their own, from registers that are only moved by constants.
         """
         moved: dict[int, int] = {}
         lost: set[int] = set()

@@ -400,7 +400,7 @@ def close_rows(w: Format, s: int, rng: random.Random) -> list[Row]:
 @pytest.mark.parametrize("asked", ["value", "truth"])
 @pytest.mark.parametrize("places", [1, 16, 32, 62, 63])
 def test_products_with_a_known_factor(places: int, asked: Asked) -> None:
-    """Factors around 0, ±½, ±1 and the ends of the words: the word, rounded and not, and whether it is all of the product."""
+    """Factors around 0, ±½, ±1 and the ends of the words: the word, rounded and not, and whether it is all."""
     w, rng = Format(64, places), random.Random(places)
     half, one = 1 << places - 1, 1 << places
     factors = {(x + d) & w.mask for x in (0, half, -half, one, -one, w.sign, rng.randrange(one)) for d in (-1, 0, 1)}
