@@ -99,14 +99,14 @@ class Functional(FunctionalSource, Reversible):
         try:
             if self._inferred and (other := self.suited(args, keywords)) is not self:
                 return other(*args, **keywords)
-            found = self._request.called(args, keywords)
+            found = self._request.called_from(self.first_result, args, keywords)
         except UndeclaredResult as error:
             return self.giving(error, args, keywords)(*args, **keywords)
         except RetrogradError as error:
             shorten_traceback(error)
             raise
         given = (*args, *keywords.values()) if has_named_items(self.result_type) else ()
-        return _formed(self.result_type, iter(found[self.first_result :]), {**self.classes, **_classes(given)})
+        return _formed(self.result_type, iter(found), {**self.classes, **_classes(given)})
 
     def suited(self, args: Sequence[Any], keywords: Mapping[str, Any]) -> Functional:
         return self._inferred.get(_outline((tuple(args), dict(keywords))), self) if self._inferred else self

@@ -486,6 +486,9 @@ def _bound(function: SourceFunction, args: Sequence[Any], keywords: dict[str, An
     args, keywords = with_further(function, args, keywords)
     if len(args) == len(function.parameters) and not keywords:
         return Arguments(args)
+    further = function.parameters[len(args) :]
+    if not keywords and further and all(p.default is not NOTHING for p in further):
+        return Arguments([*args, *(p.default for p in further)])
     names = [p.name for p in function.parameters]
     of = f"It is declared as {function.signature}."
     called = f"`{function.__name__}`"

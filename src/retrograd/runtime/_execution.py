@@ -231,14 +231,17 @@ def words_of(run: Finished) -> Any:
     return getattr(run.memory.store, "array", run.memory)
 
 
-def read(compiled: Compiled, run: Finished, given: Sequence[Any] | None = None) -> list[Any]:
-    """The arguments in memory after a run, in the order of the parameters; trees in the form of the `given` arguments."""
-    w, arguments, memory = compiled.format, compiled.lowered.arguments, words_of(run)
+def read(compiled: Compiled, run: Finished, given: Sequence[Any] | None = None, first: int = 0) -> list[Any]:
+    """The arguments in memory after a run, in the order of the parameters; trees in the form of the `given` arguments.
+
+    `first`: those from this position on.
+    """
+    w, arguments, memory = compiled.format, compiled.lowered.arguments[first:], words_of(run)
     found = [from_words(a.type, memory[a.address : a.address + a.type.size], w) for a in arguments]
     if given is not None:
         for i, a in enumerate(arguments):
             if has_trees(a.type):
-                found[i] = restored(a.type, given[i], found[i])
+                found[i] = restored(a.type, given[first + i], found[i])
     return found
 
 
@@ -476,8 +479,12 @@ class Request:
 
     def called(self, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         """All arguments after the run, by position and by name. Raises as `run`."""
+        return self.function.results(*self.called_from(0, args, keywords))
+
+    def called_from(self, first: int, args: tuple[Any, ...], keywords: dict[str, Any]) -> list[Any]:
+        """The arguments from a position on after the run. Raises as `run`."""
         compiled, ran, values = self._finished(args, keywords)
-        return self.function.results(*read(compiled, ran, values))
+        return read(compiled, ran, values, first)
 
     def run(
         self,
