@@ -6,14 +6,14 @@
 
 Conditions: nothing else reads t; u₁ and u₂ do not read y; nothing before the update writes an operand of u₁ or u₂.
 Lognums: the same with × and ÷. Correct because sums of words are a group; cotangents are equal because t's cotangent is y's.
-Traps: y + u is tested in place of u. A temporary of several summands stays where sums are checked, because the partial sums of
-y may overflow where neither t nor y + t does. Cost: none.
+Traps: y + u is tested in place of u. A temporary of several summands stays where sums are checked, unless y is a new local, which
+is zero: the partial sums of y may overflow where neither t nor y + t does. Cost: none.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from retrograd.compiler.ir import statements as ir
 from retrograd.compiler.ir.effects import NO_VARS, AccessAnalysis
@@ -48,17 +48,26 @@ def count_uses(block: ir.Block) -> Counter[ir.Operand | None]:
 def _rewrite(block: ir.Block, uses: Counter[ir.Operand | None], accesses: AccessAnalysis) -> ir.Block:
     changed = False
     nodes: list[ir.Node] = []
+    # Locals of the block that nothing has touched yet.
+    zero: set[ir.Operand | None] = set()
     for node in block:
         if isinstance(node, ir.Within):
-            new = _in_within(node, uses, accesses)
+            new = _in_within(node, uses, accesses, zero)
             changed |= new is not node
             nodes.append(new)
         else:
             nodes.append(node)
+        if isinstance(node, ir.Local):
+            zero.add(node.var)
+        elif zero:
+            zero.difference_update(x for inner in walk((node,)) for x in operands_of(inner))
     return splice(nodes) if changed else block
 
 
-def _in_within(within: ir.Within, uses: Counter[ir.Operand | None], accesses: AccessAnalysis) -> ir.Within:
+def _in_within(
+    within: ir.Within, uses: Counter[ir.Operand | None], accesses: AccessAnalysis, zero: Collection[ir.Operand | None]
+) -> ir.Within:
+    """`zero`: variables that are zero until the block first touches them."""
     body = list(within.body)
     # The updates of the body that only move a temporary, by the temporary.
     moves = {
@@ -77,7 +86,10 @@ def _in_within(within: ir.Within, uses: Counter[ir.Operand | None], accesses: Ac
         # Named by its Local, by its summands, by the one move, and by nothing else.
         if uses[t] != len(summands) + 2 or not summands:
             continue
-        updates = _redirect(t, summands, body[at])
+        move = body[at]
+        assert isinstance(move, ir.Op)
+        untouched = move.d in zero and all(move.d not in operands_of(n) for n in walk((*compute, *body[:at])))
+        updates = _redirect(t, summands, move, untouched)
         if updates is None or _interferes(updates, compute, summands, body[:at], accesses):
             continue
         # Blocks around this one are rewritten later, by the same counts.
@@ -90,10 +102,9 @@ def _in_within(within: ir.Within, uses: Counter[ir.Operand | None], accesses: Ac
     return within._replace(compute=compute, body=tuple(body))
 
 
-def _redirect(t: ir.Var, summands: list[ir.Op], move: ir.Node) -> list[ir.Op] | None:
-    """The summands as updates of the move's target, or None where that would not be the same."""
-    assert isinstance(move, ir.Op)
-    if len(summands) > 1 and facts(move.opcode).checked:
+def _redirect(t: ir.Var, summands: list[ir.Op], move: ir.Op, zero: bool = False) -> list[ir.Op] | None:
+    """The summands as updates of the move's target, or None where that would not be the same. `zero`: the target is."""
+    if len(summands) > 1 and facts(move.opcode).checked and not (zero and move.opcode.update == "add"):
         return None
     wanted = move.opcode.update
     out: list[ir.Op] = []
