@@ -593,6 +593,25 @@ def test_the_command_shows_and_writes_points(file: Path, capsys: pytest.CaptureF
     assert file.read_text() == written
 
 
+@pytest.mark.parametrize(("encoding", "end"), [("latin-1", "\n"), ("utf-8", "\r\n"), ("utf-8-sig", "\n")])
+def test_a_file_keeps_its_encoding_and_line_ends(encoding: str, end: str, file: Path) -> None:
+    head = f"# -*- coding: {encoding} -*-\n" if encoding == "latin-1" else ""
+    old = f"{head}{FILE}# Käthe\n".replace("\n", end).encode(encoding)
+    file.write_bytes(old)
+    assert main(["ranges", f"{file.name}:orbit", *ARGUMENTS, "--apply"]) == 0
+    new = file.read_bytes()
+    changed = [line for line, before in zip(new.splitlines(True), old.splitlines(True), strict=True) if line != before]
+    assert 1 < len(changed) < 6
+    assert all(b"fixed[" in line and line.endswith(end.encode()) for line in changed)
+    assert main(["run", f"{file.name}:orbit", *ARGUMENTS]) == 0
+
+
+def test_the_functions_of_a_file_are_named(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Classes that it imports are none."""
+    assert main(["ranges", f"{file.name}:missing", *ARGUMENTS, "--apply"]) == 2
+    assert "it defines orbit\n" in capsys.readouterr().err
+
+
 def test_the_command_as_json(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["ranges", f"{file.name}:orbit", *ARGUMENTS, "--points", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)

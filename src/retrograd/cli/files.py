@@ -349,7 +349,8 @@ def load_function(text: str, options: FunctionOptions | None = None) -> Reversib
     value: Any = module
     for part in name.lstrip("~").split("."):
         if not hasattr(value, part):
-            known = [n for n, v in vars(value).items() if isinstance(v, Reversible | type) and not n.startswith("_")]
+            methods = [n for n, v in vars(value).items() if isinstance(v, Reversible)]
+            known = _functions_in(module) if value is module else methods
             near = nearest(part, known) or (f"it defines {', '.join(known[:8])}" if known else None)
             raise fail("RG0509", f"{path} defines no `{name}`", near)
         value = getattr(value, part)

@@ -18,6 +18,7 @@ from __future__ import annotations
 import ast
 import math
 import textwrap
+import tokenize
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -112,10 +113,9 @@ class Scaling:
         return "\n\n".join(self._texts)
 
     def write(self) -> str:
-        """Write the points into the file of the function, in one piece; its name, or nothing where all points stand
-        there.
+        """Write the points into the file of the function, in one piece, in its encoding and with its line ends.
 
-        Raises InputError RG0603, RG0501.
+        Returns its name, or nothing where all points stand there. Raises InputError RG0603, RG0501.
         """
         if not self._sources:
             return ""
@@ -126,7 +126,10 @@ class Scaling:
                 "Write rg.autoscale in the program, which keeps them in memory, or copy those functions into the file."
             )
             raise InputError(Diagnostic("RG0603", message, hint=hint))
-        write_file(file, text, changed=True)
+        with open(file, "rb") as old:
+            encoding, lines = tokenize.detect_encoding(old.readline)
+        end = "\r\n" if lines and lines[0].endswith(b"\r\n") else "\n"
+        write_file(file, text.replace("\n", end).encode(encoding), changed=True)
         return file
 
     def as_dict(self) -> dict[str, Any]:
