@@ -169,6 +169,8 @@ def fitted_argument(
             why = f"it is {describe(value)}"
             if isinstance(value, Scalar):
                 why += f", and converted to {'an' if scalar.kind is Kind.INT else 'a'} {scalar}"
+                if value.kind.is_fixed and scalar.kind.is_fixed:
+                    why += f"; declare it as {scalar}"
             return Scalar(e, None, why)
         cx.fail("RG0715", f"{shown} is one {scalar}, not {describe(value)}", where, of)
     if isinstance(wanted, ArrayAnnotation) or (isinstance(value, Constant) and isinstance(value.value, np.ndarray)):
