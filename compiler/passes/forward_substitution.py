@@ -6,8 +6,8 @@
 
 Conditions: nothing else reads t; u₁ and u₂ do not read y; nothing before the update writes an operand of u₁ or u₂.
 Lognums: the same with × and ÷. Correct because sums of words are a group; cotangents are equal because t's cotangent is y's.
-Traps: y + u is tested in place of u. A temporary of several summands stays where sums are checked, unless y is a new local, which
-is zero: the partial sums of y may overflow where neither t nor y + t does. Cost: none.
+Traps: y + u is tested in place of u. A temporary of several summands stays where sums are checked, unless y is a new
+local, which is zero: the partial sums of y may overflow where neither t nor y + t does. Cost: none.
 """
 
 from __future__ import annotations
