@@ -279,6 +279,28 @@ def runs_of_every_end(w: Format) -> tuple[list[Any], int]:
     return machines, 2 * sum(end == "trap" for pair in pairs for end in pair)
 
 
+def test_a_sum_with_a_product_and_an_address_that_was_just_written() -> None:
+    """In half of the threads the product fits and the sum does not."""
+    executed, traps = check(simulation(Q8), sums_and_addresses())
+    assert traps == {"RG0404": THREADS // 2}
+    assert executed["ld.add"] == THREADS
+
+
+def sums_and_addresses() -> list[Any]:
+    text = ".format 8, 4\nstart\nadd r1, 3\nld.add r2, [r1 + 1]\nfmul.add r3, r4, r5\nadd r6, 1\nfinish"
+    program = rg.Program(rg.assemble(text).code, [], 8, Q8)
+    machines = []
+    for thread in range(THREADS):
+        both = lockstep.Lockstep(program, range(8), overflow=True)
+        for at in range(8):
+            both.set(Space.DATA, at, 8 * thread + at)
+        for at, word in ((3, 100 if thread % 2 else 10), (4, 0x20), (5, 0x20)):
+            both.set(Space.REGISTERS, at, word)
+        both.run(9)
+        machines.append(both)
+    return machines
+
+
 def test_a_thread_that_traps_waits_for_its_host() -> None:
     """However late the host lowers `run`: a thread traps once, and executes nothing until the host has let it pause."""
     assert told_while_run_stays_high(BarrelCore(parameters(Q8))) == [1] * THREADS
@@ -364,6 +386,7 @@ def test_a_planted_fault_is_found(
 
     def all_checked() -> None:
         check(hardware, runs_of_every_end(Q8)[0])
+        check(hardware, sums_and_addresses())
         assert told_while_run_stays_high(made(parameters(Q8))) == [1] * THREADS
         sequences(hardware, Q8, 3, states=6, entries=("assertz", "fdiv", "fsqrt"), strict=False)
         sequences(hardware, Q8, 4, states=4, programs=2)
