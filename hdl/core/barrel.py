@@ -2,7 +2,7 @@
 """The core barrel: threads take turns on one pipeline, a row of microcode each.
 
     cycle   0 row number → 1 row memory → 3 operand addresses → 4 files → 7 units → 10 traps, PC, BR → 11 write
-    fetch     3 next PC → 4 code memory → 6 dispatch memory, word at ra → 7 row number → 11 ra + imm of the next instruction
+    fetch     3 next PC → 4 code memory → 6 dispatch memory, ra → 7 row number → 11 ra + imm, of the next instruction
 
 Thread t has cycle 0 of a turn once in as many cycles as there are threads, at least eight. A turn reads its operands
 in cycle 4 and writes its result in cycle 11, before cycle 4 of the next turn: no result is bypassed, and no row

@@ -150,7 +150,7 @@ class Divider(wiring.Component):
                         ]
         with m.Elif(left != 0):
             for k in range(self.digits if self.digits <= 2 else 0):
-                rest, found = self._digit(m, rest, found, is_root, divisor, down, k, k)
+                rest, found = self._digit(m, rest, found, is_root, divisor, down, k)
             m.d.sync += [
                 left.eq(left - 1),
                 remains.eq(rest),
@@ -173,9 +173,9 @@ class Divider(wiring.Component):
         return m
 
     def _digit(
-        self, m: Module, remains: Any, digits: Any, is_root: Any, divisor: Any, down: Any, k: int, at: int = 0
+        self, m: Module, remains: Any, digits: Any, is_root: Any, divisor: Any, down: Any, k: int
     ) -> tuple[Any, Any]:
-        """The remainder and the digits after one more digit, which takes the bits of x from place `at` on."""
+        """The remainder and the digits after digit k of a cycle."""
         bits = self.rest_bits + 4
         top = Signal(bits, name=f"top_{k}")
         taken = Signal(bits, name=f"taken_{k}")
@@ -184,8 +184,8 @@ class Divider(wiring.Component):
             top.eq(
                 Mux(
                     is_root,
-                    Cat(down[len(down) - 2 * at - 2 : len(down) - 2 * at], remains),
-                    Cat(down[len(down) - 1 - at], remains),
+                    Cat(down[len(down) - 2 * k - 2 : len(down) - 2 * k], remains),
+                    Cat(down[len(down) - 1 - k], remains),
                 )
             ),
             taken.eq(Mux(is_root, Cat(Const(1, 2), digits), divisor)),
@@ -229,19 +229,18 @@ class Divider(wiring.Component):
 
 
 class RingDivider(Divider):
-    """A divider for each thread: a ring of as many stages as there are threads. Each finds two digits of a quotient, or one of a root.
+    """A divider for each thread: a ring of a stage for each. A stage finds two digits of a quotient, or one of a root.
 
         quotient:  r := 2r + bit ∓ y, twice        root:  r := 4r + bits ∓ (4·root + 1, or + 3 after a digit 0)
         −, and the digit before is 1, where r ≥ 0;  + where r < 0
 
-    Nothing is restored: a remainder below 0 is of the digit 0, and the next step makes up for it. A stage consists of two additions, and
-    the first of them adds nothing to a root. The first digit is found at the start.
+    Nothing is restored: a remainder below 0 is of the digit 0, and the next step makes up for it. A stage consists of
+    two additions, and the first of them adds nothing to a root. The first digit is found at the start. The bits of a
+    negative numerator are complemented, and those of its quotient: ⌊−(n + 1) / y⌋ = −⌊n / y⌋ − 1 for y > 0.
 
-    The bits of a negative numerator are complemented, and those of its quotient: ⌊−(n + 1) / y⌋ = −⌊n / y⌋ − 1 for y > 0.
-
-    A division that starts in a turn of its thread returns to the first stage in the thread's next turn, with the digits of each stage. The
-    divisions of threads follow each other around the ring, so none waits for another. The result is that of the state in the first stage:
-    `result`, selected by `shift`, belongs to the division in the first stage a cycle before.
+    A division that starts in a turn of its thread is back in the first stage in the next turn, with the digits of each
+    stage. Divisions of threads follow each other, so none waits for another. `result`, selected by `shift`, belongs to
+    the division that was in the first stage a cycle before.
     """
 
     def __init__(
@@ -255,8 +254,8 @@ class RingDivider(Divider):
         width, bits = self.width, self.quotient_bits + 1
         most = 2 * self.stages - 1
         kinds = {p.root for p in self.plans}
-        # |y| ≤ 2^(W − 1), and −y ≤ r < y. A root of d digits is below 2^d; −2·root − 1 ≤ r ≤ 2·root, and r takes
-        # two bits more before the second addition.
+        # |y| ≤ 2^(W − 1), and −y ≤ r < y. A root of d digits is below 2^d, and −2·root − 1 ≤ r ≤ 2·root; before the
+        # second addition, r takes two bits more.
         root_bits = max(((_bits(d, width) + 1) // 2 for d in self.divisions if d.root), default=0)
         rest_bits = max(width, root_bits + 3 if root_bits else 0)
         layout = data.StructLayout(
@@ -319,7 +318,7 @@ class RingDivider(Divider):
                                 first.negative.eq(negative),
                                 first.void.eq(y == 0),
                             ]
-                        # The bits behind those of the first digit. All that follow are 0, and 1 in a negative numerator.
+                        # The bits behind those of the first digit; then 0, or 1 in a negative numerator.
                         placed = Cat(negative.replicate(len(first.down)), n, Const(0, p.zeros))
                         if p.root:
                             placed = Cat(Const(0, len(first.down)), self.x, Const(0, p.zeros))

@@ -109,8 +109,7 @@ class Units:
     overlapped: bool = False
     #: Threads take turns, and each turn executes one row of a microprogram, see `rows`. Times of units are then in turns. 1: there are no turns.
     threads: int = 1
-    #: The divider is a ring. It takes as many bits of x in each cycle as it finds digits of a quotient; a digit of a root takes two. It finds
-    #: the first digit when it starts.
+    #: The divider is a ring: `digits` bits of x in each cycle, two for a digit of a root; the first digit at its start.
     ring: bool = False
 
     def __post_init__(self) -> None:
