@@ -155,8 +155,8 @@ class ReusedZeros:
 
 
 def _page_faults() -> int:
-    """The first uses of pages by this thread."""
-    return resource.getrusage(resource.RUSAGE_THREAD).ru_minflt
+    """The first uses of pages by this process: a run may have several threads."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
 
 
 def _pages_in_use(address: int, size: int) -> list[tuple[int, int]]:

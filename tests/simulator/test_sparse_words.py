@@ -4,6 +4,7 @@ import pickle
 import tracemalloc
 from collections.abc import Callable
 from random import Random
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -163,6 +164,23 @@ def test_words_are_zero_again(steps: int, report: str, monkeypatch: pytest.Monke
         assert not first.array.any()
         first.used(steps)
         assert array_words.ReusedZeros.of(count) is first
+
+
+@pytest.mark.skipif(not array_words.ReusedZeros.are_supported, reason="this system does not report the pages in use")
+def test_words_of_another_thread_are_zero_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two threads may share the rows of a loop, and meet pages that the first one has not."""
+    monkeypatch.setattr(array_words.ReusedZeros, "_spare", [])
+    zeros, count = array_words.ReusedZeros.of(1 << 17), 1 << 17
+    zeros.used(1 << 20)
+    for at in (5, 70_000, 130_000):
+        assert array_words.ReusedZeros.of(count) is zeros
+        worker = Thread(target=zeros.array.__setitem__, args=(at, 1))
+        worker.start()
+        worker.join()
+        del worker
+        zeros.used(1 << 20)
+    assert array_words.ReusedZeros.of(count) is zeros
+    assert not zeros.array.any()
 
 
 def test_the_machine_of_a_long_run() -> None:
