@@ -304,7 +304,7 @@ class Policy:
         """
         costs = self.costs
         to_import = self.to_import()
-        # Nobody reads the bound of a decision that is not recorded, and most runs take microseconds.
+        # The bound of a decision that is not recorded is not read, and most runs take microseconds.
         wait = costs.longest_wait(len(program.code), differentiating, to_import) if _records else 0.0
         if python and to_import:
             found = self._in_python(account, self.python, to_import, Reason.IMPORT, differentiating)
