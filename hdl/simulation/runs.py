@@ -22,7 +22,7 @@ from retrograd.hdl.simulation.amaranth_simulator import Simulation
 from retrograd.hdl.simulation.meters import ActivityMeter, ErasureMeter, Overwrites
 from retrograd.hdl.simulation.transactions import Order, OrderReport
 from retrograd.hdl.simulation.verilated import Verilated
-from retrograd.isa.microarchitecture.lanes import LANES
+from retrograd.isa.microarchitecture.micro_operations import BARREL
 from retrograd.isa.program import Program
 
 #: default limit of instructions: some minutes in Amaranth's simulator
@@ -161,7 +161,7 @@ def run_batch(
     loss: Place | None = None,
     scale: int = 0,
     folder: Path | None = None,
-    core: str = LANES,
+    core: str = BARREL,
 ) -> list[SimulatedBatch]:
     """`run` on the core lanes or barrel, for rows of memory words: `lanes` rows at a time, the next ones
     afterwards. The batch forward and, with a loss, back.

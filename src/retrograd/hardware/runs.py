@@ -26,8 +26,8 @@ from retrograd.derivatives._arguments import OVERFLOW, at_scale, differentiable,
 from retrograd.derivatives._requests import by_choice, loss_of, plan_of, wanted_of
 from retrograd.hdl.bus.links import BusError, UnfinishedRun
 from retrograd.isa.diagnostics import Diagnostic, InputError
-from retrograd.isa.microarchitecture.lanes import BATCH_CORES, LANES
-from retrograd.isa.microarchitecture.micro_operations import CORES, core_units
+from retrograd.isa.microarchitecture.lanes import BATCH_CORES
+from retrograd.isa.microarchitecture.micro_operations import BARREL, CORES, core_units
 from retrograd.isa.program import Program
 from retrograd.isa.words import Format
 from retrograd.runtime._batch_arguments import Axes, Batch, stacked_values
@@ -349,7 +349,7 @@ def run_batch_on_hardware(
     device: CoprocessorDriver | None = None,
     verilator: Path | None = None,
     max_steps: int | None = 100_000,
-    core: str = LANES,
+    core: str = BARREL,
     **keywords: Any,
 ) -> BatchHardwareResult:
     """Run the function on each element of a batch, `lanes` elements at a time; with a loss, back again for the gradients.

@@ -171,17 +171,16 @@ def test_exit_codes_of_functions(cli: Cli) -> None:
         (["run", "f.py:square", "0", "1", "--grad", "z"], "RG0603", "no argument 'z'"),
         (["run", "f.py:square", "0", "1", "--format", "4,2"], "RG1007", "8 to 64 bits"),
         (["run", "f.py:cube", "0"], "RG0509", "cube"),
-        (["run", "f.py:square", "0", "1", "--core", "lanes"], "RG0512", "the elements of a batch"),
-        (["run", "p.rga", "--core", "lanes", "--batch", "b.npz"], "RG0512", "--batch is for functions"),
+        (["run", "f.py:square", "0", "1", "--core", "barrel"], "RG0512", "the elements of a batch"),
+        (["run", "p.rga", "--core", "barrel", "--batch", "b.npz"], "RG0512", "--batch is for functions"),
         (["run", "f.py:square", "--batch", "b.npz"], "RG0512", "--batch is for the cores lanes and barrel"),
         (["run", "f.py:square", "0", "1", "--shared", "x"], "RG0512", "--shared is for the cores lanes and barrel"),
         (["run", "f.py:square", "0", "1", "--lanes", "2"], "RG0512", "--lanes is for the cores lanes and barrel"),
-        (["run", "f.py:square", "--core", "lanes", "--batch", "b.npz", "--vcd", "b.vcd"], "RG0512", "--vcd is not for"),
-        (["run", "f.py:square", "--core", "lanes", "--batch", "b.npz"], "RG0501", "b.npz"),
+        (["run", "f.py:square", "--core", "barrel", "--batch", "b.npz", "--vcd", "b.vcd"], "RG0512", "--vcd is not for"),
+        (["run", "f.py:square", "--core", "barrel", "--batch", "b.npz"], "RG0501", "b.npz"),
         (["verilog", "--core", "lanes", "--lanes", "65"], "RG0507", "the core lanes has 1 to 64"),
         (["verilog", "--core", "lanes", "--lanes", "two"], "RG0507", "`two` is no integer"),
         (["verilog", "--core", "barrel", "--lanes", "7"], "RG0507", "the core barrel has 8 to 16"),
-        (["run", "f.py:square", "0", "1", "--core", "barrel"], "RG0512", "the elements of a batch"),
         (["formal", "mov.add", "--core", "barrel"], "RG0512", "the proofs of the core barrel are of its parts"),
         (["formal", "turns", "--classes", "--core", "barrel"], "RG0512", "are of its parts, and not of opcodes"),
         (["verilog", "--lanes", "2"], "RG0512", "--lanes is for the cores lanes and barrel, and not for small"),
@@ -217,7 +216,7 @@ def test_what_is_refused(cli: Cli, arguments: list[str], code: str, said: str) -
 
 
 @pytest.mark.long
-def test_a_batch_on_lanes(cli: Cli) -> None:
+def test_a_batch_on_threads(cli: Cli) -> None:
     np.savez("b.npz", x=np.array([1.5, -2.0, 3.0]))
     arguments = (
         "hdl",
@@ -225,9 +224,7 @@ def test_a_batch_on_lanes(cli: Cli) -> None:
         "f.py:square",
         "0.0",
         "--core",
-        "lanes",
-        "--lanes",
-        "2",
+        "barrel",
         "--batch",
         "b.npz",
         "--grad",
@@ -242,8 +239,8 @@ def test_a_batch_on_lanes(cli: Cli) -> None:
     ]  # fmt: skip
     found = json.loads(cli(*arguments, "--format", "Q16.16", "--json")[1])
     assert found["gradients"] == {"x": [3.0, -4.0, 6.0]}
-    # Two parts of the batch, each of which issues the instructions of an element.
-    assert found["issued"] == 2 * found["steps"][0]
+    # Each thread without an element repeats the last one.
+    assert found["issued"] == 8 * found["steps"][0]
     code, out, err = cli(*arguments, "--format", "Q16.16", "--max-steps", "2")
     assert (code, out) == (LIMIT, "")
     assert "element 0" in err

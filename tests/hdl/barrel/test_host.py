@@ -271,7 +271,7 @@ def counted(y: float, x: float, n: int) -> None:
 def test_a_function_on_a_batch(on_bus: bool) -> None:
     """Values and gradients are those of each element, in parts of as many elements as there are threads."""
     x, n = np.array([0.5, 1.5, -2.0, 1.0, 0.25, -0.5, 3.0, 0.0, 2.5]), np.array([2, 0, 1, 3, 1, 1, 2, 2, 1])
-    how: dict[str, Any] = {"core": "barrel"}
+    how: dict[str, Any] = {}
     if on_bus:
         bus = SimulatedBus(Parameters(Q32, 64, 16, core="barrel", lanes=THREADS))
         how = {"device": CoprocessorDriver(bus)}
@@ -300,9 +300,52 @@ def test_a_batch_that_the_core_cannot_have() -> None:
 @pytest.mark.long
 def test_an_element_that_does_not_end_is_named() -> None:
     with pytest.raises(UnfinishedRun, match="of element 1 ended"):
-        run_batch_on_hardware(
-            counted, np.zeros(2), np.array([0.5, 10.0]), np.array([1, 3]), format=Format(16, 8), core="barrel"
+        run_batch_on_hardware(counted, np.zeros(2), np.array([0.5, 10.0]), np.array([1, 3]), format="Q8.8")
+    with pytest.raises(UnfinishedRun, match="more than 9 instructions"):
+        run_batch_on_hardware(counted, np.zeros(1), np.ones(1), np.array([3]), format="Q8.8", max_steps=9)
+
+
+@rg.reversible
+def with_a_constant(y: rg.fixed, x: rg.fixed, z: rg.fixed):
+    """The cotangent of 0.01 is that of y times x; cotangents of z are z times as large."""
+    y += x * 0.01
+    y += z * z
+
+
+#: cotangents that hold at the first scale of Q16.16, 8; only at 4; at 8, but for the constant's, which holds at 0
+SCALED = np.array([[1.0, 0.5], [1.0, 100.0], [3000.0, 0.5], [0.5, 0.25]])
+
+
+@pytest.mark.long
+def test_gradients_begin_at_the_scale_of_each_element_and_of_its_constants() -> None:
+    plain = [rg.gradient_report(with_a_constant, format=Q32)(0.0, *row).scale for row in SCALED]
+    assert plain == [8, 4, 8, 8], "the case shows nothing"
+    x, z = SCALED.T
+    own, one_by_one = np.array([8, 4, 0, 8]), []
+    for row, k in zip(SCALED, own, strict=True):
+        found = run_on_hardware(with_a_constant, 0.0, *row, loss="y", format=Q32)
+        assert found.scale == k
+        assert found.gradients == rg.grad(with_a_constant, scale=int(k), format=Q32)(0.0, *row)
+        one_by_one.append(tuple(found.gradients))
+    for over in (None, CoprocessorDriver(SimulatedBus(Parameters(Q32, 64, 16, core="barrel", lanes=THREADS)))):
+        batch = run_batch_on_hardware(
+            with_a_constant, 0.0, x, z, in_axes=(None, 0, 0), loss="y", format=Q32, device=over
         )
+        assert (batch.scales == own).all()
+        assert np.array_equal(np.column_stack(batch.gradients), one_by_one)
+        assert np.array_equal(
+            batch.values.y, rg.run_batch(with_a_constant, 0.0, x, z, in_axes=(None, 0, 0), format=Q32).values.y
+        )
+        assert (batch.steps == batch.steps[0]).all()
+        assert batch.backward_cycles > batch.cycles
+
+
+@pytest.mark.long
+def test_an_overflow_at_every_scale_names_its_element() -> None:
+    x, z = np.array([[1.0, 0.5], [1.0, 200.0]]).T
+    with pytest.raises(UnfinishedRun, match="element 1 ended") as raised:
+        run_batch_on_hardware(with_a_constant, 0.0, x, z, in_axes=(None, 0, 0), loss="y", format=Q32)
+    assert raised.value.trap == "RG0404"
 
 
 #: module, the text there, the planted text

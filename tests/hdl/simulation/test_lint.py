@@ -22,7 +22,6 @@ SMALL, FAST = (Parameters(Format(8, 4), 16, 4, core=core) for core in ("small", 
 TOPS: dict[str, Callable[[], Any]] = {
     "Wishbone, small": lambda: Coprocessor(SMALL),
     "Wishbone, fast": lambda: Coprocessor(FAST),
-    "Wishbone, lanes": lambda: Coprocessor(Parameters(Format(8, 4), 16, 4, core="lanes", lanes=3)),
     "Wishbone, barrel": lambda: Coprocessor(Parameters(Format(8, 4), 16, 4, core="barrel", lanes=8)),
     "AXI4-Lite": lambda: AxiLiteCoprocessor(SMALL),
     "serial line": lambda: SerialCoprocessor(SMALL, 8),
