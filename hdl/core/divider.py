@@ -35,15 +35,15 @@ class _Plan(NamedTuple):
     zeros: int
 
 
-def plan(division: Division, width: int, digits: int = DEFAULT_UNITS.digits, ring: bool = False) -> _Plan:
+def plan(division: Division, width: int, digits: int = DEFAULT_UNITS.digits, roots: int | None = None) -> _Plan:
     """A quotient has one digit for each bit of x·2^s, a root one for every two bits. Rounding takes one more digit.
 
-    A ring finds the first digit when it starts, and takes `digits` bits in each cycle.
+    `roots`: digits of a root in a cycle, if they are not as many as of a quotient.
     """
-    bits, down = 2 if division.root else 1, _bits(division, width)
-    cycles = Units(digits=digits, ring=ring).rounds(division.operation, width, division.s)
-    taken = cycles * digits + bits if ring else cycles * digits * bits
-    return _Plan(division.root, division.rounded, cycles, taken - down)
+    bits = (roots or digits) * 2 if division.root else digits
+    down = _bits(division, width)
+    cycles = Units(digits=digits, roots=roots).rounds(division.operation, width, division.s)
+    return _Plan(division.root, division.rounded, cycles, cycles * bits - down)
 
 
 def _bits(division: Division, width: int) -> int:
@@ -74,9 +74,9 @@ class Divider(wiring.Component):
         shifts: Sequence[int],
         digits: int = DEFAULT_UNITS.digits,
         flags: bool = False,
-        ring: bool = False,
+        roots: int | None = None,
     ) -> None:
-        """`flags`: with a port for whether the result is the whole quotient; `ring`: see `plan`."""
+        """`flags`: with a port for whether the result is the whole quotient; `roots`: see `plan`."""
         if digits > 2 and digits % 2:
             raise ValueError(f"{digits} digits are no pairs")
         check_shifts(width, divisions, shifts)
@@ -84,7 +84,7 @@ class Divider(wiring.Component):
         self.digits = digits
         self.flags = flags
         self.divisions = tuple(divisions)
-        self.plans = [plan(division, width, digits, ring) for division in divisions]
+        self.plans = [plan(division, width, digits, roots) for division in divisions]
         self.shifts = tuple(shifts)
         #: The remainder has two bits more. It is less than y, and at most twice the root.
         self.rest_bits = width
@@ -150,7 +150,7 @@ class Divider(wiring.Component):
                         ]
         with m.Elif(left != 0):
             for k in range(self.digits if self.digits <= 2 else 0):
-                rest, found = self._digit(m, rest, found, is_root, divisor, down, k)
+                rest, found = self._digit(m, rest, found, is_root, divisor, down, k, k)
             m.d.sync += [
                 left.eq(left - 1),
                 remains.eq(rest),
@@ -173,9 +173,9 @@ class Divider(wiring.Component):
         return m
 
     def _digit(
-        self, m: Module, remains: Any, digits: Any, is_root: Any, divisor: Any, down: Any, k: int
+        self, m: Module, remains: Any, digits: Any, is_root: Any, divisor: Any, down: Any, k: int, at: int = 0
     ) -> tuple[Any, Any]:
-        """The remainder and the digits after digit k of a cycle."""
+        """The remainder and the digits after one more digit, which takes the bits of x from place `at` on."""
         bits = self.rest_bits + 4
         top = Signal(bits, name=f"top_{k}")
         taken = Signal(bits, name=f"taken_{k}")
@@ -184,8 +184,8 @@ class Divider(wiring.Component):
             top.eq(
                 Mux(
                     is_root,
-                    Cat(down[len(down) - 2 * k - 2 : len(down) - 2 * k], remains),
-                    Cat(down[len(down) - 1 - k], remains),
+                    Cat(down[len(down) - 2 * at - 2 : len(down) - 2 * at], remains),
+                    Cat(down[len(down) - 1 - at], remains),
                 )
             ),
             taken.eq(Mux(is_root, Cat(Const(1, 2), digits), divisor)),
@@ -229,24 +229,23 @@ class Divider(wiring.Component):
 
 
 class RingDivider(Divider):
-    """A divider for each thread: a ring of a stage for each. A stage finds two digits of a quotient, or one of a root.
+    """A divider for each thread: a ring of as many stages as there are threads. Each finds two digits of a quotient, or one of a root.
 
         quotient:  r := 2r + bit ∓ y, twice        root:  r := 4r + bits ∓ (4·root + 1, or + 3 after a digit 0)
         −, and the digit before is 1, where r ≥ 0;  + where r < 0
 
-    Nothing is restored: a remainder below 0 is of the digit 0, and the next step makes up for it. A stage consists of
-    two additions, and the first of them adds nothing to a root. The first digit is found at the start. The bits of a
-    negative numerator are complemented, and those of its quotient: ⌊−(n + 1) / y⌋ = −⌊n / y⌋ − 1 for y > 0.
+    Nothing is restored: a remainder below 0 is of the digit 0, and the next step makes up for it. A stage consists of two additions, and
+    the first of them adds nothing to a root.
 
-    A division that starts in a turn of its thread is back in the first stage in the next turn, with the digits of each
-    stage. Divisions of threads follow each other, so none waits for another. `result`, selected by `shift`, belongs to
-    the division that was in the first stage a cycle before.
+    A division that starts in a turn of its thread returns to the first stage in the thread's next turn, with the digits of each stage. The
+    divisions of threads follow each other around the ring, so none waits for another. The result is that of the state in the first stage:
+    `result`, selected by `shift`, belongs to the division in the first stage a cycle before.
     """
 
     def __init__(
         self, width: int, divisions: Sequence[Division], shifts: Sequence[int], stages: int, flags: bool = False
     ) -> None:
-        super().__init__(width, divisions, shifts, 2 * stages, flags, ring=True)
+        super().__init__(width, divisions, shifts, 2 * stages, flags, roots=stages)
         self.stages = stages
 
     def elaborate(self, platform: object) -> Module:
@@ -254,8 +253,8 @@ class RingDivider(Divider):
         width, bits = self.width, self.quotient_bits + 1
         most = 2 * self.stages - 1
         kinds = {p.root for p in self.plans}
-        # |y| ≤ 2^(W − 1), and −y ≤ r < y. A root of d digits is below 2^d, and −2·root − 1 ≤ r ≤ 2·root; before the
-        # second addition, r takes two bits more.
+        # |y| ≤ 2^(W − 1), and −y ≤ r < y. A root of d digits is below 2^d; −2·root − 1 ≤ r ≤ 2·root, and r takes
+        # two bits more before the second addition.
         root_bits = max(((_bits(d, width) + 1) // 2 for d in self.divisions if d.root), default=0)
         rest_bits = max(width, root_bits + 3 if root_bits else 0)
         layout = data.StructLayout(
@@ -286,55 +285,41 @@ class RingDivider(Divider):
                 after.eq(state),
                 after.remains.eq(rest),
                 after.signs.eq(Cat(rest[-1], half[-1], state.signs[:-2])),
-                after.down.eq(Cat(state.negative.replicate(2), state.down[:-2])),
+                after.down.eq(state.down << 2),
             ]
-        # The numerator is ±x over |y|, and n are its bits. The first of them is 0, except in −(−2^(W − 1)).
-        first, y, minus = stages[0], self.y, self.y[-1]
-        x, n, negative = Signal(signed(width + 1)), Signal(width), Signal()
-        m.d.comb += [
-            x.eq(Mux(minus, -self.x.as_signed(), self.x.as_signed())),
-            negative.eq(x[-1]),
-            n.eq(x ^ negative.replicate(width + 1)),
-        ]
-        #: the remainder after the first digit
-        rest = Signal(signed(width))
+        first = stages[0]
+        x = Mux(self.x[-1], (-self.x)[:width], self.x) if False in kinds else self.x
         with m.If(self.start):
-            m.d.sync += [first.remains.eq(rest), first.signs.eq(Cat(rest[-1], Const(-1, len(first.signs) - 1)))]
+            m.d.sync += [first.divisor.eq(_magnitude(self.y)), first.remains.eq(0), first.signs.eq(-1)]
             with m.Switch(self.division):
                 for index, p in enumerate(self.plans):
                     with m.Case(index):
-                        m.d.sync += [first.root.eq(p.root), first.rounded.eq(p.rounded)]
+                        m.d.sync += [
+                            first.root.eq(p.root),
+                            first.rounded.eq(p.rounded),
+                            first.down.eq(x << (most - p.zeros)),
+                            first.negative.eq(0 if p.root else self.x[-1] ^ self.y[-1]),
+                            first.void.eq(self.x[-1] if p.root else self.y == 0),
+                        ]
                         if p.root:
-                            # the first two bits − 1; the number is not negative
-                            m.d.comb += rest.eq(Mux(self.x[-2], 0, -1) if p.zeros == 0 else -1)
-                            m.d.sync += [first.divisor.eq(0), first.negative.eq(0), first.void.eq(self.x[-1])]
-                        else:
-                            # the first bit − |y|
-                            bit = self.x[-1] & ~self.x[:-1].any() if p.zeros == 0 else Const(0)
-                            carry = ~minus | bit
-                            m.d.comb += rest.eq((Cat(carry, y ^ (~minus).replicate(width)) + carry)[1:])
-                            m.d.sync += [
-                                first.divisor.eq(_magnitude(y)),
-                                first.negative.eq(negative),
-                                first.void.eq(y == 0),
-                            ]
-                        # The bits behind those of the first digit; then 0, or 1 in a negative numerator.
-                        placed = Cat(negative.replicate(len(first.down)), n, Const(0, p.zeros))
-                        if p.root:
-                            placed = Cat(Const(0, len(first.down)), self.x, Const(0, p.zeros))
-                        m.d.sync += first.down.eq(placed[: len(placed) - (2 if p.root else 1)][-len(first.down) :])
+                            m.d.sync += first.divisor.eq(0)
 
-        # See `Divider`; the bit that is added to the digits is known a cycle before.
-        whole, rounded, void = Signal(signed(bits)), Signal(), Signal()
+        # See `Divider`; the bits that are added to the digits are known a cycle before. The remainder of a quotient is
+        # 0 if r is 0, or, after a digit 0, −y.
+        negative, y, r = first.negative, first.divisor, first.remains.as_unsigned()
+        whole, more, rounded, void = Signal(signed(bits)), Signal(2), Signal(), Signal()
         digits = ~first.signs[: self.quotient_bits]
         found = Mux(first.root, ~first.signs[::2], digits) if True in kinds else digits
+        # r + y = 0, without carries
+        exact = (r == 0) | ((r ^ y ^ Cat(Const(0, 1), r | y)[:rest_bits]) == 0)
         m.d.sync += [
-            whole.eq(Mux(first.negative, ~found.as_signed(), found)),
+            whole.eq(Mux(negative, ~found.as_signed(), found)),
+            more.eq((negative & exact) + first.rounded),
             rounded.eq(first.rounded),
             void.eq(first.void),
         ]
         floor, quotient = Signal(signed(bits)), Signal(signed(bits))
-        m.d.comb += [floor.eq(whole + rounded), quotient.eq(Mux(rounded, floor >> 1, floor))]
+        m.d.comb += [floor.eq(whole + more), quotient.eq(Mux(rounded, floor >> 1, floor))]
         with m.Switch(self.shift):
             for index, s in enumerate(self.shifts):
                 with m.Case(index):

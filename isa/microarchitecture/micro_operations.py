@@ -109,8 +109,8 @@ class Units:
     overlapped: bool = False
     #: Threads take turns, and each turn executes one row of a microprogram, see `rows`. Times of units are then in turns. 1: there are no turns.
     threads: int = 1
-    #: The divider is a ring: `digits` bits of x in each cycle, two for a digit of a root; the first digit at its start.
-    ring: bool = False
+    #: Digits of a root in each cycle; None: as many as of a quotient. A digit of a root takes two bits of x.
+    roots: int | None = None
 
     def __post_init__(self) -> None:
         for unit in fields(self):
@@ -154,8 +154,8 @@ class Units:
             digits = _ceiling(digits, 2)
         if self.scaled is not None and self.scales(operation):
             return _ceiling(digits, self.scaled)
-        found = self.digits // 2 if self.ring and operation == "sqrtround" else self.digits
-        return _ceiling(digits + (operation != "divshift") - self.ring, found)
+        found = self.roots if self.roots and operation == "sqrtround" else self.digits
+        return _ceiling(digits + (operation != "divshift"), found)
 
     def able(self, slot: int, operation: str) -> bool:
         """Whether a slot can issue the operation."""
@@ -197,7 +197,7 @@ BARREL, MIN_THREADS, MAX_THREADS = "barrel", 8, 16
 def barrel_units(threads: int = MIN_THREADS) -> Units:
     """The units of the core barrel. The divider takes two bits of x in each cycle of a turn."""
     return Units(
-        multiplier=1, rom=1, digits=2 * threads, ring=True, divider=1, flags=True, chained=True, threads=threads
+        multiplier=1, rom=1, digits=2 * threads, roots=threads, divider=1, flags=True, chained=True, threads=threads
     )
 
 

@@ -118,12 +118,11 @@ def test_the_divider(w: Format, digits: int, stages: int) -> None:
     divisions += [Division(root, s, True) for root in (False, True) for s in shifts]
     kind, size = (RingDivider, stages) if stages else (Divider, digits)
     unit, rng = kind(w.width, divisions, (0, w.width), size), random.Random(w.width)
-    units = Units(digits=digits, ring=stages > 0)
+    units = Units(digits=digits, roots=stages or None)
 
     async def bench(ctx: Any) -> None:
         corners = [(x, y) for x in (w.sign, w.sign - 1, w.mask, 1) for y in (1, w.mask, 2, w.sign)]
-        # A division goes round a ring several times.
-        for k in range(0, (len(corners) + 6) * len(divisions), 5 if stages else 1):
+        for k in range(len(corners) * len(divisions) + 6 * len(divisions)):
             index = k % len(divisions)
             root, s, rounded = divisions[index]
             drawn = some_word(w, rng), some_word(w, rng)

@@ -153,12 +153,11 @@ def _shortest(m: MicroOperation, w: Format, units: Units) -> int:
         case "divround" if units.scaled:
             return units.divider + units.scaling - (-(w.width + shifts[0] % w.width) // units.scaled)
         case "divshift":
-            return units.divider - (-(w.width + max(0, *shifts) - units.ring) // units.digits)
+            return units.divider - (-(w.width + max(0, *shifts)) // units.digits)
         case "sqrtround":
-            digits = (w.width + shifts[0] + 1) // 2 + 1 - units.ring
-            return units.divider - (-digits // (units.digits // 2 if units.ring else units.digits))
+            return units.divider - (-((w.width + shifts[0] + 1) // 2 + 1) // (units.roots or units.digits))
         case "divround":
-            return units.divider - (-(w.width + shifts[0] % w.width + 1 - units.ring) // units.digits)
+            return units.divider - (-(w.width + shifts[0] % w.width + 1) // units.digits)
     return units.logic
 
 
@@ -362,7 +361,7 @@ def test_any_trees_on_any_units(seed: int) -> None:
     flags, chained = rng.random() < 0.5, rng.random() < 0.5
     latencies = (1 if flags or chained else rng.randint(1, 3), rng.randint(1 + chained, 5))
     units = Units(*latencies, *(rng.randint(1, most) for most in (3, 4, 3)), slots=slots, flags=flags, chained=chained)
-    units = replace(units, digits=2 * units.digits, ring=True) if rng.random() < 0.3 else units
+    units = replace(units, roots=rng.choice((None, 1, 3)))
     grown = grow(rng, w, rng.randint(1, 60))
     after = {name: rng.choice(grown) for name in "dam"}
     guards = [rng.choice(grown) for _ in range(rng.randint(0, 5))]
