@@ -215,6 +215,8 @@ class HostInterface(wiring.Component):
         several = p.core in BATCH_CORES
         #: in a core whose threads are written one after the other: the write goes on with the next thread
         self.goes_on = Signal() if p.core == BARREL else None
+        #: the next thread of a write for all threads
+        self.thread = Signal(range(p.lanes))
         super().__init__(
             {
                 "bus": In(Wishbone()),
@@ -542,7 +544,7 @@ class HostInterface(wiring.Component):
 
     def _each_thread(self, m: Module, goes_on: Signal, acts: Value, slot: Any, commands: Any) -> None:
         """Let a write or a command for all threads go on for as many cycles as there are threads."""
-        last, thread, changes = self.parameters.lanes - 1, Signal(range(self.parameters.lanes)), Signal()
+        last, thread, changes = self.parameters.lanes - 1, self.thread, Signal()
         with m.Switch(slot):
             with m.Case(HostRegister.CONTROL):
                 of_core = ("turn", "forget", "clear", "zero_cotangents")

@@ -125,6 +125,8 @@ class BarrelCore(wiring.Component):
         #: the thread whose turn is in cycle k; the same in three cycles, or the selected thread while the core is idle
         self.turn = [Signal(range(n), name=f"t{k}", init=-k % n) for k in range(16)]
         self.seen = {k: Signal(range(n), name=f"seen{k}") for k in (3, 10, 14)}
+        #: a trap that is known before execution, in cycle 9, and whether the row fails or ends the program, in cycle 10
+        self.early, self.fails = Signal(TrapCause), Signal()
         #: a bit for each thread
         names = "able", "mid", "warm", "dead", "stopped", "backward", "turned", "known"
         self.marks = {name: Signal(n, name=name) for name in names}
@@ -294,7 +296,7 @@ class BarrelCore(wiring.Component):
         # ------------------------------------------------ cycle 9: traps that do not depend on products and quotients
         meets9, loses9, cross10 = self._discarded(m, z, turned, command, turn)
         failed9, failed11 = self._guards(m, row, first(9), turn, later(logic8, 1)[0], later(fits8, 1), fits10)
-        early9, discards9 = Signal(TrapCause), Signal()
+        early9, discards9 = self.early, Signal()
         causes = (
             (TrapCause.CODE, facts["outside"](9)),
             (TrapCause.ILLEGAL, ~facts["legal"](9)),
@@ -327,8 +329,9 @@ class BarrelCore(wiring.Component):
         over = (over10 & ~Cat(fits10)).any()
         may_retire10 = later(row("last", 9) & ~fetches(9), 1)
         comb += [
-            ok.eq(alive10 & ~ends10 & ~over),
-            ended.eq(alive10 & (ends10 | over)),
+            self.fails.eq(ends10 | over),
+            ok.eq(alive10 & ~self.fails),
+            ended.eq(alive10 & self.fails),
             retires10.eq(ok & may_retire10),
             cross10.eq(ok & row("drops", 10)),
         ]

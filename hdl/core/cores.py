@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from retrograd.hdl.core.barrel import BarrelCore
 from retrograd.hdl.core.core import Core
 from retrograd.hdl.core.lanes import LanesCore
@@ -33,9 +35,6 @@ def lanes_of(parameters: Parameters, microcode: Microcode | None = None) -> Lane
     return LanesCore(parameters, microcode)
 
 
-def several_of(parameters: Parameters, microcode: Microcode | None = None) -> SeveralCore:
-    """The core of several lanes or threads; the core barrel makes its own microcode.
-
-    Raises ValueError as `lanes_of`.
-    """
-    return BarrelCore(parameters) if parameters.core == BARREL else lanes_of(parameters, microcode)
+def several_of(parameters: Parameters, microcode: Any = None) -> SeveralCore:
+    """The core of several lanes or threads. Raises ValueError as `lanes_of`."""
+    return BarrelCore(parameters, microcode) if parameters.core == BARREL else lanes_of(parameters, microcode)

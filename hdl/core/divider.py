@@ -246,33 +246,30 @@ class RingDivider(Divider):
         self, width: int, divisions: Sequence[Division], shifts: Sequence[int], stages: int, flags: bool = False
     ) -> None:
         super().__init__(width, divisions, shifts, 2 * stages, flags, roots=stages)
-        self.stages = stages
-
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
-        width, bits = self.width, self.quotient_bits + 1
-        most = 2 * self.stages - 1
-        kinds = {p.root for p in self.plans}
         # |y| ≤ 2^(W − 1), and −y ≤ r < y. A root of d digits is below 2^d; −2·root − 1 ≤ r ≤ 2·root, and r takes
         # two bits more before the second addition.
         root_bits = max(((_bits(d, width) + 1) // 2 for d in self.divisions if d.root), default=0)
-        rest_bits = max(width, root_bits + 3 if root_bits else 0)
-        layout = data.StructLayout(
+        bits = max(width, root_bits + 3 if root_bits else 0)
+        #: the state of a division in each stage
+        self.state = data.StructLayout(
             {
-                "down": width + most,
+                "down": width + 2 * stages - 1,
                 # |y|; 0 for a root
-                "divisor": rest_bits,
-                "remains": signed(rest_bits),
+                "divisor": bits,
+                "remains": signed(bits),
                 # The signs of remainders: each is the opposite of a digit. A root has its digits in every second
                 # place.
                 "signs": max(self.quotient_bits, 2 * root_bits),
-                "root": 1,
-                "rounded": 1,
-                "negative": 1,
-                "void": 1,
+                **dict.fromkeys(("root", "rounded", "negative", "void"), 1),
             }
         )
-        stages = [Signal(layout, name=f"stage{k}", reset_less=True) for k in range(self.stages)]
+        self.stages = [Signal(self.state, name=f"stage{k}", reset_less=True) for k in range(stages)]
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        width, bits, stages = self.width, self.quotient_bits + 1, self.stages
+        most, rest_bits = 2 * len(stages) - 1, len(stages[0].remains)
+        kinds = {p.root for p in self.plans}
         for k, state in enumerate(stages):
             # A ring for one kind of operation has no gates for the other.
             root = state.root if len(kinds) > 1 else Const(True in kinds)
@@ -280,7 +277,7 @@ class RingDivider(Divider):
             beside = Cat(Const(1, 1), state.remains[-1], ~state.signs[::2])[:rest_bits]
             taken = state.divisor | gated([(root, beside)])
             rest = self._added(m, Cat(state.down[-2], half), taken, rest_bits, f"rest_{k}")
-            after = stages[(k + 1) % self.stages]
+            after = stages[(k + 1) % len(stages)]
             m.d.sync += [
                 after.eq(state),
                 after.remains.eq(rest),

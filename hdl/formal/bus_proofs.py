@@ -168,7 +168,8 @@ class Transfer:
     both: Word = 0
     #: the word that was read
     data: Word = 0
-    #: (cycle's outputs) of each cycle
+    #: whether it is carried out in each cycle; the outputs of each cycle
+    answers: list[Word] = field(default_factory=list)
     cycles: list[dict[str, Word]] = field(default_factory=list)
     #: the outputs of the cycle behind them, without a transfer
     behind: dict[str, Word] = field(default_factory=dict)
@@ -192,6 +193,8 @@ class HostTransfers:
 
     #: whether the hardware has direct memory access, its core, and the lanes of the core
     dma, core, lanes = False, "small", 1
+    #: the cycles in which a transfer is answered, and those after which a word that is read is there
+    cycles, late = CYCLES, 1
 
     def __init__(self, w: Format, interface: type[HostInterface] = HostInterface) -> None:
         self.interface = part = interface(
@@ -212,7 +215,7 @@ class HostTransfers:
             }  # fmt: skip
             self.outputs |= {f"memory.{name}": getattr(part.dma.memory, name) for name in TRANSFER}
         if self.lanes > 1:
-            self.outputs |= {"selected": part.selected, "broadcast": part.broadcast, "lane": part.lane.as_value()}
+            self.outputs |= {"selected": part.selected, "lane": part.lane.as_value()}
         bus = part.bus
         self.hardware = Symbolic(
             part, [*self.outputs.values(), bus.ack, bus.err, bus.dat_r, part.accepted.as_value(), part.zeroes]
@@ -235,10 +238,11 @@ class HostTransfers:
             hw.poke(signal, 0)
 
     def _inputs(self, fixed: Mapping[str, Word]) -> dict[str, Word]:
-        """The inputs from the core in this cycle: anything, except the fixed words."""
+        """The inputs from the core in this cycle: anything, except the fixed words, which may be functions of the cycle."""
         self._moment += 1
+        given = {name: word(self._moment) if callable(word) else word for name, word in fixed.items()}
         return {
-            name: fixed.get(name, terms.unknown(f"{name}@{self._moment}", width)) for name, width in self._core.items()
+            name: given.get(name, terms.unknown(f"{name}@{self._moment}", width)) for name, width in self._core.items()
         }
 
     def _outputs(self) -> dict[str, Word]:
@@ -256,7 +260,7 @@ class HostTransfers:
     def _transfer(self, we: Word, adr: Word, dat: Word, sel: Word = 15, active: Word = 1, **fixed: Word) -> Transfer:
         """Hold a transfer for as many cycles as it may take. `active`: 0 for none; `fixed`: inputs from the core."""
         hw, bus, out = self.hardware, self.interface.bus, Transfer()
-        for _ in range(CYCLES):
+        for _ in range(self.cycles):
             hw.settle(
                 **self._inputs(fixed),
                 bus__cyc=active,
@@ -267,6 +271,7 @@ class HostTransfers:
                 bus__dat_w=dat,
             )
             ack, err = (terms.conjunction(active, hw.peek(signal)) for signal in (bus.ack, bus.err))
+            out.answers.append(ack)
             out.data = terms.choice(ack, hw.peek(bus.dat_r), out.data, 32)
             out.acked, out.refused = terms.disjunction(out.acked, ack), terms.disjunction(out.refused, err)
             out.both = terms.disjunction(out.both, terms.conjunction(hw.peek(bus.ack), hw.peek(bus.err)))
@@ -332,7 +337,7 @@ class HostTransfers:
                 terms.conjunction(terms.unknown(f"idle@{k}", 1), self._stands(found.cycles[k - 1])),
                 terms.unknown(f"idle@{k + 1}", 1),
             )
-            for k in range(1, CYCLES)
+            for k in range(1, self.cycles)
         ]
         return reduce(terms.conjunction, rests)
 
@@ -437,8 +442,12 @@ class BusProver(HostTransfers):
         self._moment = 0
         lines = {f"bus__{name}": terms.unknown(name, width) for name, width in LINES.items()}
         hw.settle(**self._inputs({}), **lines)
+        # A write for all threads goes on behind its answer.
+        goes_on = 0 if self.interface.goes_on is None else hw.peek(self.interface.goes_on)
         hw.tick()
-        acts = terms.piece_of(hw.peek(self.interface.accepted.as_value()), 0, 1)
+        acts = terms.conjunction(
+            terms.piece_of(hw.peek(self.interface.accepted.as_value()), 0, 1), terms.negation(goes_on)
+        )
         return Fact("a write acts with its answer", implies(acts, hw.peek(self.interface.bus.ack)))
 
     def _refused(self) -> list[Fact]:
@@ -513,18 +522,29 @@ class BusProver(HostTransfers):
         self._begin()
         counter = HostRegister.CYCLES.value * 2
         low = self._transfer(0, counter, 0)
-        moments = [terms.unknown(f"counters__0@{k + 1}", 64) for k in range(CYCLES)]
         self._pause()
         high = self._transfer(0, counter + 1, 0)
-        whole = terms.joined([(low.data, 32), (high.data, 32)])
-        one = any_of(terms.equal(whole, moment, 64) for moment in moments)
-        facts.append(Fact("the cycles", one, terms.conjunction(low.acked, high.acked)))
+        acked = terms.conjunction(low.acked, high.acked)
+        # Both halves are of the cycle before the answer.
+        for k, answered in enumerate(low.answers):
+            moment = terms.unknown(f"counters__0@{k}", 64)
+            for half, found, at in (("low", low, 0), ("high", high, 32)):
+                same = terms.equal(found.data, terms.piece_of(moment, at, 32), 32)
+                facts.append(Fact(f"the cycles, {half}, {k}", implies(answered, same), acked))
         self._begin()
         word = terms.unknown("word", 64)
         first, second = self._slots()
         in_window = self._in_window(first)
+
+        # A cycle without a transfer, so that no earlier read waits.
+        self._pause(idle=1)
+        begun = self._moment
+
         # The core holds the word that was read until the next read.
-        low = self._transfer(0, first, 0, idle=1, window__data=word)
+        def data(moment: int) -> Word:
+            return word if moment > begun + self.late else terms.unknown(f"early@{moment}", 64)
+
+        low = self._transfer(0, first, 0, idle=1, window__data=data)
         high = self._transfer(0, second, 0, idle=1)
         whole = terms.joined([(low.data, 32), (high.data, 32)])
         acked = reduce(terms.conjunction, (low.acked, high.acked, in_window))

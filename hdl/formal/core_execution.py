@@ -285,11 +285,15 @@ class CoreExecution:
             return self.definitions.name(result)
         return self.definitions.recognised(self._plain(unit, result))
 
+    def _of_logic(self, unit: Any, result: Term) -> bool:
+        """Whether the result that is written is that of the logic unit."""
+        return result is self.hardware.peek(unit.result)
+
     def _plain(self, unit: Any, result: Term) -> Word:
         """Replace a sum or difference, bit by bit with its carries, by x ± y. The solver proves the equality once, for all words."""
         hw = self.hardware
         sign = {Operation.ADD.value: 1, Operation.SUB.value: -1}.get(hw.peek(unit.operation))
-        if sign is None or result is not hw.peek(unit.result):
+        if sign is None or not self._of_logic(unit, result):
             return result
         width = self.w.width
         x, y = (hw.peek(operand) for operand in (unit.x, unit.y))
@@ -450,17 +454,24 @@ class CoreExecution:
         hw.tick()
         hw.settle(settings__turn=0)
 
+    def address_bits(self, store: str) -> int:
+        """The bits of a word's number in one of STORES."""
+        return int(self.hardware.memory(store).address)
+
+    def word(self, store: str, number: Word) -> Word:
+        """The word of this number in one of STORES."""
+        return terms.selected(self.hardware.memory(store), number)
+
+    def registers(self) -> dict[str, Any]:
+        """PC, BR and DIR between two instructions."""
+        hw, core = self.hardware, self.core
+        named = ("PC", core.pc), ("BR", core.br), ("DIR", core.backward)
+        return {name: terms.term(hw.peek(signal), len(signal)) for name, signal in named}
+
     def places(self) -> dict[str, Any]:
         """The locations to compare: PC, BR, DIR, and one arbitrary word of each memory."""
-        hw, core = self.hardware, self.core
-        found = {}
-        for store in STORES:
-            words = hw.memory(store)
-            found[store] = terms.selected(words, terms.unknown(f"any of {store}", words.address))
-        return found | {
-            name: terms.term(hw.peek(signal), len(signal))
-            for name, signal in (("PC", core.pc), ("BR", core.br), ("DIR", core.backward))
-        }
+        anywhere = {store: terms.unknown(f"any of {store}", self.address_bits(store)) for store in STORES}
+        return {store: self.word(store, number) for store, number in anywhere.items()} | self.registers()
 
     def step(self, opcode: Opcode) -> int:
         """Execute one instruction, and return its cycles. Raises Stuck."""

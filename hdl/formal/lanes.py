@@ -272,7 +272,8 @@ class LanesBusProver(BusProver):
 
     def _chosen(self) -> tuple[Word, Word]:
         """The lane that is seen, and whether commands go to all lanes."""
-        return self.hardware.peek(self.outputs["selected"]), self.hardware.peek(self.outputs["broadcast"])
+        seen = self.hardware.peek(self.outputs["selected"])
+        return seen, terms.piece_of(self.hardware.peek(self.outputs["lane"]), 8, 1)
 
     def _exists(self) -> Word:
         """Whether the number of the lane that is seen is that of a lane."""

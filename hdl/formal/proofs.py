@@ -21,7 +21,15 @@ from functools import lru_cache, partial
 from typing import Any
 
 from retrograd.hdl.formal import terms
-from retrograd.hdl.formal.barrel import THREADS, TURNS, ThreadsProver, TurnsProver
+from retrograd.hdl.formal.barrel import (
+    THREADS,
+    TURNS,
+    ThreadBusProver,
+    ThreadExecution,
+    ThreadsProver,
+    ThreadUnitProver,
+    TurnsProver,
+)
 from retrograd.hdl.formal.bus_proofs import BusProver, CopyingBusProver, CopyProver
 from retrograd.hdl.formal.claims import Claim, ClaimKind, always_traps, claims, jumps, provable, trap_codes
 from retrograd.hdl.formal.core_execution import FIELDS, STORES, TRAP_PLACES, CoreExecution
@@ -29,7 +37,6 @@ from retrograd.hdl.formal.lanes import MASK, ORDER, LaneExecution, LanesBusProve
 from retrograd.hdl.formal.solving import ProofResult, Stuck, Undecided
 from retrograd.hdl.formal.terms import Term, Word
 from retrograd.hdl.formal.unit_proofs import UNITS, UnitProver
-from retrograd.hdl.microcode import Microcode
 from retrograd.hdl.microword import TRAPS
 from retrograd.isa.derivatives import NOTHING, cotangent_step
 from retrograd.isa.entries import NOT_JUMPING, REGISTER_FIELDS, Guard, Guards, Opcode, bar
@@ -154,7 +161,7 @@ def begin_by_table(
 
     The conditions of traps by the table are the `expected` words of the run.
     """
-    hw, core, w = execution.hardware, execution.core, execution.w
+    hw, w = execution.hardware, execution.w
     moved = cotangent_step(executed, w, same) if lifted else NOTHING
     run = execution.begin(backward, lifted, cleared=bool(moved.drops))
     definitions = execution.definitions
@@ -164,18 +171,18 @@ def begin_by_table(
     constant = terms.extended(imm, w.width, True) if w.width > 32 else terms.part(imm, 0, w.width)
     if backward and opcode.negates_immediate:
         constant = terms.subtract(0, constant, w.width)
-    br, pc, bits = terms.term(hw.peek(core.br), w.width), terms.term(hw.peek(core.pc), len(core.pc)), len(core.pc)
+    br, pc, bits = before["BR"], before["PC"], before["PC"].width
     words: dict[str, Word] = {"br": br, "imm": constant}
-    address = terms.add(terms.selected(hw.memory("registers.words"), fields["ra"]), constant, w.width)
+    address = terms.add(execution.word("registers.words", fields["ra"]), constant, w.width)
     at: dict[str, Word] = {where: fields[name] for where, name in REGISTER_FIELDS.items()}
-    at["m"] = terms.piece_of(address, 0, hw.memory("memory.words").address)
+    at["m"] = terms.piece_of(address, 0, execution.address_bits("memory.words"))
     #: place or its shadow -> the memory that it is in, and its number there
     homes = {
         name: (f"{'memory' if where == 'm' else 'registers'}.{what}", number)
         for where, number in at.items()
         for name, what in ((where, "words"), (bar(where), "cotangents"))
     }
-    words |= {name: terms.selected(hw.memory(store), number) for name, (store, number) in homes.items()}
+    words |= {name: execution.word(store, number) for name, (store, number) in homes.items()}
     for word in words.values():
         if isinstance(word, Term):
             definitions.mean(word)
@@ -193,7 +200,7 @@ def begin_by_table(
         "an illegal instruction": legal(opcode, fields, w),
         "a jump": terms.negation(terms.equal(br, 0, w.width)) if NOT_JUMPING in executed.guards(w) else 0,
         "an address outside": _below(address, size["data_size"], w.width) if addressed else 1,
-        "a trap": meaning.trap(executed, (*moved.guards, *losses), modes, len(core.guarded)),
+        "a trap": meaning.trap(executed, (*moved.guards, *losses), modes, execution.trap_width("a trap")),
     }
     trees = {**executed.transition(w), **moved.after, **dict.fromkeys(moved.drops, ZERO)}
     after = {where: meaning.of(tree) for where, tree in trees.items()}
@@ -202,21 +209,19 @@ def begin_by_table(
     def found() -> Compared:
         out: Compared = {}
         for store in STORES:
-            memory = hw.memory(store)
-            anywhere, expected = terms.unknown(f"any of {store}", memory.address), before[store]
+            anywhere = terms.unknown(f"any of {store}", execution.address_bits(store))
+            expected = before[store]
             for name in sorted(after.keys() & homes.keys()):
                 home, number = homes[name]
                 if home == store:
-                    out[name] = terms.selected(memory, number), after[name], w.width
-                    here = terms.equal(anywhere, number, memory.address)
+                    out[name] = execution.word(store, number), after[name], w.width
+                    here = terms.equal(anywhere, number, anywhere.width)
                     expected = terms.choice(here, after[name], expected, w.width)
-            out[store] = terms.selected(memory, anywhere), expected, w.width
+            out[store] = execution.word(store, anywhere), expected, w.width
         br_after = after.get("br", br)
-        return out | {
-            "BR": (hw.peek(core.br), br_after, w.width),
-            "PC": (hw.peek(core.pc), next_pc(pc, br_after, now, bits, w), bits),
-            "DIR": (hw.peek(core.backward), int(now), 1),
-        }
+        expected_of = {"BR": br_after, "PC": next_pc(pc, br_after, now, bits, w), "DIR": int(now)}
+        registers = execution.registers()
+        return out | {name: (registers[name], word, registers[name].width) for name, word in expected_of.items()}
 
     return before, found
 
@@ -239,9 +244,13 @@ Each = Callable[[Callable[[str], list["ProofResult"]], Sequence[str]], Iterable[
 class Prover:
     """Proofs for one format, on the core of this name. `microcode`: a wrong microcode, to test that it is refuted."""
 
-    def __init__(self, w: Format, microcode: Microcode | None = None, seconds: float = 60, core: str = "small") -> None:
+    def __init__(self, w: Format, microcode: Any = None, seconds: float = 60, core: str = "small") -> None:
         self.w = w
-        self._execution = (LaneExecution if core == LANES else CoreExecution)(w, microcode, seconds, core)
+        self.core = core
+        if core == BARREL:
+            self._execution: CoreExecution = ThreadExecution(w, microcode, seconds)
+        else:
+            self._execution = (LaneExecution if core == LANES else CoreExecution)(w, microcode, seconds, core)
 
     @property
     def seconds(self) -> float:
@@ -420,7 +429,7 @@ def _prover(w: Format, core: str) -> Prover:
 
 def prove_with(prover: Prover, opcodes: Collection[str]) -> Iterator[ProofResult]:
     """The same, with an existing prover."""
-    for claim in claims(prover.w, opcodes):
+    for claim in claims(prover.w, opcodes, prover.core):
         begun = time.monotonic()
         try:
             yield replace(prover.prove_claim(claim), opcode=claim.name)
@@ -443,7 +452,9 @@ _OF_LANES: dict[str, tuple[_Prover, ...]] = {"bus": (LanesBusProver,), MASK: (Ma
 
 
 #: the same of the core `barrel`
-_OF_BARREL: dict[str, tuple[_Prover, ...]] = {TURNS: (TurnsProver,), THREADS: (ThreadsProver,)}
+_OF_BARREL: dict[str, tuple[_Prover, ...]] = {
+    "bus": (ThreadBusProver,), TURNS: (TurnsProver,), THREADS: (ThreadsProver,),
+}  # fmt: skip
 
 
 def _provers(core: str) -> dict[str, tuple[_Prover, ...]]:
@@ -453,11 +464,13 @@ def _provers(core: str) -> dict[str, tuple[_Prover, ...]]:
 
 def parts_of(core: str) -> tuple[str, ...]:
     """The parts of a core."""
-    return (*(() if core == BARREL else UNITS), *_provers(core))
+    return (*UNITS, *_provers(core))
 
 
 def _units(w: Format, seconds: float, core: str) -> UnitProver:
     """The units of a core; those of a lane are the core small's."""
+    if core == BARREL:
+        return ThreadUnitProver(w, seconds=seconds, core=core)
     return UnitProver(w, seconds=seconds, core="small" if core == LANES else core)
 
 

@@ -240,9 +240,19 @@ class Symbolic:
         self.words[index] = word
         self._found.clear()
 
+    def is_register(self, signal: Signal) -> bool:
+        """Whether all bits of a signal are one register that is executed."""
+        held = {int(net.cell) if net.is_cell else -1 for net in self.netlist.signals[signal]}
+        return len(held) == 1 and isinstance(self.cells[min(held)], nir.FlipFlop) and min(held) in self.words
+
     def memory(self, name: str) -> Any:
         """A memory by its path, such as "registers.words": a list of words, or an array term if it is unknown."""
         return self.memories[self._names[name]]
+
+    def read(self, name: str, at: Word) -> Word:
+        """The word of an unknown memory at an address; writes to other addresses are skipped."""
+        words = self.memory(name)
+        return self._selected(words, self._index(words, at))
 
     @property
     def stores(self) -> tuple[str, ...]:

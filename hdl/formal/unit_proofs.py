@@ -30,7 +30,6 @@ from retrograd.hdl.formal import terms
 from retrograd.hdl.formal.solving import ProofResult, solved, truth
 from retrograd.hdl.formal.symbolic import Symbolic
 from retrograd.hdl.formal.terms import Term, Word
-from retrograd.hdl.microcode import Microcode
 from retrograd.hdl.netlist import nir
 from retrograd.hdl.parameters import Parameters
 from retrograd.isa.words import Format
@@ -467,14 +466,17 @@ class UnitProver:
     `microcode`: another one than the table's, to test that it is refuted.
     """
 
-    def __init__(self, w: Format, microcode: Microcode | None = None, seconds: float = 60, core: str = "small") -> None:
+    def __init__(self, w: Format, microcode: Any = None, seconds: float = 60, core: str = "small") -> None:
         self.w, self.seconds = w, seconds
-        self.core = core_of(Parameters(w, code_words=8, data_words=4, core=core), microcode)
+        self.core: Any = self._made(w, core, microcode)
         divider: Any = self.core.divider
         scales = self.core.parameters.microarchitecture.scaled is not None
         #: the scaled divider, if there is one, and the divider by digit recurrence
         self.scaled = ScaledDividerProver(divider, self._show) if scales else None
         self.divider: Divider | None = divider.roots if scales else divider
+
+    def _made(self, w: Format, core: str, microcode: Any) -> Any:
+        return core_of(Parameters(w, code_words=8, data_words=4, core=core), microcode)
 
     def claims(self) -> list[UnitClaim]:
         """All claims, unit by unit."""
@@ -653,7 +655,9 @@ class UnitProver:
         ]  # fmt: skip
         self._show(facts, [going])
         _, last, _, computed = self._ticked(unit, which, left=1, cuts=chain - 1)
-        step = _Step(unit.plans[which].root, each, max(sizes["digits"], self.w.width) + 2 * bits + 6, before["divisor"])
+        step = RecurrenceStep(
+            unit.plans[which].root, each, max(sizes["digits"], self.w.width) + 2 * bits + 6, before["divisor"]
+        )
         remains, found = before["remains"], step.wide(before["digits"])
         unknown: dict[Term, Term] = {}
         for k in range(chain):
@@ -702,7 +706,7 @@ class UnitProver:
 
     def _result(self, unit: Divider, which: int, shift: int) -> None:
         """The result of magnitudes, signs and rounding, once no cycle is left; and it is held."""
-        plan, width = unit.plans[which], self.w.width
+        width = self.w.width
         hw, r, _, x, y = self._started(unit, which)
         state: dict[str, Word] = {name: terms.unknown(name, len(signal)) for name, signal in r.items()} | {"left": 0}
         for name, word in state.items():
@@ -711,24 +715,31 @@ class UnitProver:
         found, words = [hw.peek(output) for output in unit_outputs(unit)], dict(hw.words)
         hw.tick()
         held = int(all(hw.words[index] is word or hw.words[index] == word for index, word in words.items()))
-        size = len(r["digits"]) + 2
-        q = placed(state["digits"], 0, size, signed=False)
         sign_x, sign_y = terms.piece_of(x, width - 1, 1), terms.piece_of(y, width - 1, 1)
-        void = sign_x if plan.root else terms.equal(y, 0, width)
-        if not plan.root:
-            # −q where the division is exact, else −q − 1
-            exact = terms.equal(state["remains"], 0, len(r["remains"]))
-            below = terms.subtract(terms.subtract(0, q, size), terms.choice(exact, 0, 1, size), size)
-            q = terms.choice(terms.apply("^", 1, [1, 1], [sign_x, sign_y]), below, q, size)
-        if plan.rounded:
-            q = terms.apply("s>>", size, [size, 8], [terms.add(q, 1, size), 1])
-        chosen = terms.apply("s>>", size, [size, 8], [q, min(unit.shifts[shift], size - 1)])
-        result = terms.choice(void, 0, terms.piece_of(placed(chosen, 0, max(size, width)), 0, width), width)
+        root = unit.plans[which].root
+        void = sign_x if root else terms.equal(y, 0, width)
+        negative = 0 if root else terms.apply("^", 1, [1, 1], [sign_x, sign_y])
+        exact = terms.equal(state["remains"], 0, len(r["remains"]))
+        result, fits = self._by_digits(unit, which, shift, state["digits"], negative, exact, void)
         top = terms.piece_of(state["digits"], len(r["digits"]) - 1, 1)
-        fits = terms.disjunction(void, fits_word(chosen, size, width))
         facts = [("the result", terms.equal(found[0], result, width)), ("it is held", held)]
         facts += [("whether it fits", terms.equal(flag, fits, 1)) for flag in found[1:]]
         self._show(facts, [terms.negation(top)])
+
+    def _by_digits(
+        self, unit: Divider, which: int, shift: int, digits: Word, negative: Word, exact: Word, void: Word
+    ) -> tuple[Word, Word]:
+        """(the result, whether it fits) of the digits of magnitudes, the sign, and whether nothing remains."""
+        width, size = self.w.width, unit.quotient_bits + 2
+        q = placed(digits, 0, size, signed=False)
+        # −q where the division is exact, else −q − 1
+        below = terms.subtract(terms.subtract(0, q, size), terms.choice(exact, 0, 1, size), size)
+        q = terms.choice(negative, below, q, size)
+        if unit.plans[which].rounded:
+            q = terms.apply("s>>", size, [size, 8], [terms.add(q, 1, size), 1])
+        chosen = terms.apply("s>>", size, [size, 8], [q, min(unit.shifts[shift], size - 1)])
+        result = terms.choice(void, 0, terms.piece_of(placed(chosen, 0, max(size, width)), 0, width), width)
+        return result, terms.disjunction(void, fits_word(chosen, size, width))
 
     # ---------------------------------------------------------------- ROM
 
@@ -752,7 +763,7 @@ class UnitProver:
 
 
 @dataclass(frozen=True)
-class _Step:
+class RecurrenceStep:
     """A step of the recurrence by n digits, in words of `size` bits."""
 
     root: bool
