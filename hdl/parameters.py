@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from retrograd.isa.microarchitecture.lanes import BATCH_CORES, LANES, MAX_LANES
 from retrograd.isa.microarchitecture.micro_operations import (
     BARREL,
     CORES,
@@ -41,9 +40,9 @@ class Parameters:
     data_words: int = 1024
     units: frozenset[Unit] = frozenset(Unit)
     table: Table = field(default=TABLE, repr=False, compare=False)
-    #: the name of the core, one of `CORES`, or "lanes" or "barrel"
+    #: the name of the core, one of `CORES`, or "barrel"
     core: str = "small"
-    #: data paths on the sequencer of the core `lanes`, threads of the core `barrel`; the other cores have one
+    #: threads of the core `barrel`, which the host sees as lanes; the other cores have one lane
     lanes: int = 1
     #: direct memory access: the co-processor copies words to and from a memory of the host
     dma: bool = False
@@ -58,21 +57,18 @@ class Parameters:
             raise ValueError(f"room for 2 to {MAX_DATA} words of data, not {self.data_words}")
         if Unit.LOGIC not in self.units:
             raise ValueError("nothing executes without the logic unit")
-        if self.core not in (*CORES, *BATCH_CORES):
-            raise ValueError(f"the cores are {', '.join((*CORES, *BATCH_CORES))}, not {self.core}")
-        if isinstance(self.lanes, bool) or not isinstance(self.lanes, int) or not 1 <= self.lanes <= MAX_LANES:
-            raise ValueError(f"a core has 1 to {MAX_LANES} lanes, not {self.lanes!r:.40}")
-        if self.core == BARREL and not MIN_THREADS <= self.lanes <= MAX_THREADS:
-            raise ValueError(f"the core barrel has {MIN_THREADS} to {MAX_THREADS} threads, not {self.lanes}")
-        if self.lanes > 1 and self.core not in BATCH_CORES:
-            raise ValueError(f"the core {self.core} has one lane, not {self.lanes}")
+        if self.core not in (*CORES, BARREL):
+            raise ValueError(f"the cores are {', '.join((*CORES, BARREL))}, not {self.core}")
+        whole, several = isinstance(self.lanes, int) and not isinstance(self.lanes, bool), self.core == BARREL
+        if several and not (whole and MIN_THREADS <= self.lanes <= MAX_THREADS):
+            raise ValueError(f"the core barrel has {MIN_THREADS} to {MAX_THREADS} threads, not {self.lanes!r:.40}")
+        if not several and not (whole and self.lanes == 1):
+            raise ValueError(f"the core {self.core} has one lane, not {self.lanes!r:.40}")
 
     @property
     def microarchitecture(self) -> Units:
-        """The units of the core, or of each of its lanes, and how long they take."""
-        if self.core == BARREL:
-            return barrel_units(self.lanes)
-        return CORES["small" if self.core == LANES else self.core]
+        """The units of the core, and how long they take."""
+        return barrel_units(self.lanes) if self.core == BARREL else CORES[self.core]
 
     @property
     def width(self) -> int:

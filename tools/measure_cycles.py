@@ -299,7 +299,7 @@ def store_table() -> str:
 
 
 def cores_table(found: Iterable[Measured], sizes: measure_sizes.Results) -> str:
-    """Sizes and throughput of the cores, whose lanes and threads take the same branches, with the two comments."""
+    """Sizes and throughput of the cores, whose threads take the same branches, with the two comments."""
     ((there, back),) = ((there, back) for name, w, there, back, _ in found if (name, w) == (BATCH, SMALL))
     both = Run(
         there.instructions + back.instructions, {core: n + back.cycles[core] for core, n in there.cycles.items()}

@@ -1,6 +1,6 @@
 """Measure the cores on an ECP5: sizes and clocks after place and route, and the LUTs of cores with fewer units.
 
-    python tools/measure_sizes.py [--seeds N] [CASE ...]      such as "lanes 2 Q16.16" or "one divider"; all cases unless some are named
+    python tools/measure_sizes.py [--seeds N] [CASE ...]      such as "barrel 8 Q16.16" or "one divider"; all cases unless some are named
 
 A placed case is the document of `retrograd hdl synth --json` for an ECP5-85F, in docs/reference/sizes.json. A case with fewer units than the
 core fast is synthesised with a serial line in Q16.16; its LUTs are Yosys's count before placement (LUTs of four inputs, and two for each
@@ -28,7 +28,6 @@ from retrograd.hdl.bus.top import SerialCoprocessor
 from retrograd.hdl.flow.synthesis import BAUD, synthesise
 from retrograd.hdl.parameters import Parameters
 from retrograd.isa.files import write_file
-from retrograd.isa.microarchitecture.lanes import BATCH_CORES, LANES
 from retrograd.isa.microarchitecture.micro_operations import BARREL, CORES, Unit, Units
 
 from retrograd import Format
@@ -65,7 +64,7 @@ class Case(NamedTuple):
     @property
     def title(self) -> str:
         """The name of the core in tables."""
-        return {LANES: f"lanes, N = {self.lanes}", BARREL: f"barrel, {self.lanes} threads"}.get(self.core, self.core)
+        return f"barrel, {self.lanes} threads" if self.core == BARREL else self.core
 
 
 CASES = (
@@ -73,8 +72,6 @@ CASES = (
     Case("small", 1, LARGE),
     Case("fast", 1, SMALL),
     Case("fast", 1, SMALL, 8),
-    Case("lanes", 2, SMALL),
-    Case("lanes", 4, SMALL),
     Case("barrel", 8, SMALL),
 )
 Results = dict[Case, dict[str, Any]]
@@ -105,7 +102,7 @@ def store(document: Mapping[str, Any]) -> None:
 
 def measure(case: Case, seeds: int) -> dict[str, Any]:
     """Place and route; the document. Raises subprocess.CalledProcessError."""
-    lanes = ("--lanes", str(case.lanes)) if case.core in BATCH_CORES else ()
+    lanes = ("--lanes", str(case.lanes)) if case.core == BARREL else ()
     w = case.format
     with tempfile.TemporaryDirectory() as folder:
         command = (
@@ -133,13 +130,12 @@ def _area(document: Mapping[str, Any]) -> list[str]:
 
 
 def sizes_table(found: Results) -> str:
-    """The resources and clocks of the cores small, fast and barrel."""
+    """The resources and clocks of the cores."""
     rows = [["Core", "Format", "Speed grade", *_RESOURCES, "Clock, MHz", "least", "greatest", "Seeds"]]
     for case, document in found.items():
-        if case.core != LANES:
-            each = [placed["mhz"] for placed in document["seeds"]]
-            spread = [f"{mhz:.1f}" for mhz in (clock(document), min(each), max(each))]
-            rows.append([case.title, str(case.format), str(case.grade), *_area(document), *spread, str(len(each))])
+        each = [placed["mhz"] for placed in document["seeds"]]
+        spread = [f"{mhz:.1f}" for mhz in (clock(document), min(each), max(each))]
+        rows.append([case.title, str(case.format), str(case.grade), *_area(document), *spread, str(len(each))])
     text: str = markdown(rows, right=range(2, len(rows[0])))
     return text
 
@@ -147,8 +143,8 @@ def sizes_table(found: Results) -> str:
 def cores_table(found: Results, each: Mapping[str, Sequence[float]]) -> str:
     """The resources, clocks and instructions a second of each core in Q16.16, on the slowest device.
 
-    `each`: the cycles that an instruction of one program takes forward, back, and on average. A core with n lanes or
-    threads executes n programs, each on a lane or thread: instructions a second = n · clock / cycles.
+    `each`: the cycles that an instruction of one program takes forward, back, and on average. A core with n
+    threads executes n programs, each on a thread: instructions a second = n · clock / cycles.
     """
     ways = "forward", "back, D = 1", "both"
     rows = [
@@ -160,7 +156,7 @@ def cores_table(found: Results, each: Mapping[str, Sequence[float]]) -> str:
     ]
     some = {case: document for case, document in found.items() if case.format == SMALL and case.grade == 6}
     for case, document in some.items():
-        mhz, cycles = clock(document), [n / case.lanes for n in each["small" if case.core == LANES else case.core]]
+        mhz, cycles = clock(document), [n / case.lanes for n in each[case.core]]
         rates = [mhz / n for n in cycles]
         known = f"{mhz:.1f}", str(len(document["seeds"]))
         cells = [
@@ -169,22 +165,8 @@ def cores_table(found: Results, each: Mapping[str, Sequence[float]]) -> str:
             f"{rates[-1] * 1000 / document['luts']:.2f}",
         ]
         rows.append([case.title, *_area(document), *known, *cells])
-    lanes = {case: document for case, document in some.items() if case.core == LANES}
-    return "\n".join([markdown(rows, right=range(1, len(rows[0]))), "", _another_lane(lanes)])
-
-
-def _another_lane(some: Results) -> str:
-    """The resources of one more lane, from the largest two cores `lanes`; and the lanes that the device holds."""
-    *_, (fewer, less), (more, most) = some.items()
-    lane = {name: (most[name] - less[name]) / (more.lanes - fewer.lanes) for name in DEVICE}
-    room = {name: more.lanes + int((DEVICE[name] - most[name]) / lane[name]) for name in DEVICE}
-    scarce = min(room, key=room.__getitem__)
-    what = {"luts": "LUTs", "registers": "registers", "multipliers": "multipliers", "memories": "block RAMs"}
-    return (
-        f"One more lane takes {lane['luts'] / 1000:.1f} k LUTs, {lane['registers'] / 1000:.1f} k registers, "
-        f"{lane['multipliers']:.0f} multipliers and {lane['memories']:.0f} block RAMs. "
-        f"By these numbers the {what[scarce]} of an ECP5-85F ({DEVICE[scarce]:,}) suffice for {room[scarce]} lanes."
-    )
+    text: str = markdown(rows, right=range(1, len(rows[0])))
+    return text
 
 
 # -----------------------------------------------------------------------------

@@ -3,7 +3,7 @@
     device.load(program)          code and data, all registers 0, PC at `start`
     device.run()                  to the end, a trap or a limit
     device.gradient(loss)         run · copy out · clear cotangents, loss̄ := 1 · D = 1, reverse, run · ∂loss/∂word
-    device.load_batch(program, rows), run_batch, gradient_batch        the same on the core lanes, a row of words for each lane
+    device.load_batch(program, rows), run_batch, gradient_batch        the same on the core barrel, a row of words for each thread
 
 States after a trap and the order of events are those of the reference machine. Source: the register map, docs/reference/registers.md.
 """
@@ -77,7 +77,7 @@ class BatchRun:
     """The runs of the lanes, which have ended."""
 
     lanes: list[DeviceRun]
-    #: for all lanes together: clock cycles of the instructions that retired in at least one lane, and their number
+    #: for all rows together: clock cycles in which an instruction was on its way, and the number of instructions
     cycles: int
     issued: int
 
@@ -184,7 +184,7 @@ class CoprocessorDriver:
         self.modes()
 
     def load_batch(self, program: Program, rows: Sequence[Sequence[int]], *, backward: bool = False) -> None:
-        """Load a program with the first words of memory of each lane. A lane without a row repeats the last row, so it costs no cycle.
+        """Load a program with the first words of memory of each lane. A lane without a row repeats the last row, and costs no cycle.
 
         Raises as `load`, and InputError RG0505 for no rows or more rows than lanes.
         """
@@ -284,7 +284,8 @@ class CoprocessorDriver:
         """Run all lanes, each to its end, to its trap, or for `steps` ≥ 0 instructions of its own. Raises InputError RG1009."""
         self._execute(steps)
         lanes = [self._outcome(self.bus.read(_STATUS.address)) for _ in self._each()]
-        return BatchRun(lanes, *self._read_wide(HostRegister.ISSUED_CYCLES.address, 2))
+        # A thread without a row repeats the last row, and does not count.
+        return BatchRun(lanes, self._read(HostRegister.ISSUED_CYCLES), sum(run.retired for run in lanes))
 
     def _execute(self, steps: int | None) -> int:
         """Run; the status afterwards."""

@@ -24,7 +24,6 @@ from retrograd.hdl.bus.wishbone import Wishbone
 from retrograd.hdl.core.ports import THREAD_READ, Modes, Settings, Space, Window
 from retrograd.hdl.microword import TrapCause
 from retrograd.hdl.parameters import COUNTER, REGISTERS, Parameters
-from retrograd.isa.microarchitecture.lanes import BATCH_CORES, LANES
 from retrograd.isa.microarchitecture.micro_operations import BARREL
 
 # -----------------------------------------------------------------------------
@@ -204,7 +203,7 @@ class HostInterface(wiring.Component):
         self.accepted = Signal(_WRITE)
         #: the high half that waits for its low half
         self.waiting = Signal(_HALF)
-        #: the lane that is seen, and whether commands go to all
+        #: the lane or thread that is seen, and whether commands go to all
         self.lane = Signal(LANE)
         #: the events that have happened, and the events that raise the interrupt line
         events = HostRegister.INTERRUPT_PENDING.layout(p.dma)
@@ -212,9 +211,9 @@ class HostInterface(wiring.Component):
         self.enabled = Signal(events)
         #: it copies words to and from the host's memory
         self.dma = DirectMemoryAccess(p) if p.dma else None
-        several = p.core in BATCH_CORES
+        several = p.core == BARREL
         #: in a core whose threads are written one after the other: the write goes on with the next thread
-        self.goes_on = Signal() if p.core == BARREL else None
+        self.goes_on = Signal() if several else None
         #: the next thread of a write for all threads
         self.thread = Signal(range(p.lanes))
         super().__init__(
@@ -235,17 +234,15 @@ class HostInterface(wiring.Component):
                 "begins": In(p.lanes),
                 "halts": In(p.lanes),
                 "traps": In(p.lanes),
-                "trap": In(TrapCause).array(p.lanes) if p.core == LANES else In(TrapCause),
+                "trap": In(TrapCause),
                 "pc": In(p.pc_bits),
                 "br": In(p.width),
                 "backward": In(1),
                 "counters": In(COUNTER).array(4),
                 "window": Out(Window()),
                 "settings": Out(Settings(p)),
-                # of a core of lanes or threads
-                **({"selected": Out(range(p.lanes))} if several else {}),
-                **({"broadcast": Out(1)} if p.core == LANES else {}),
-                **({"issued": In(COUNTER).array(2)} if several else {}),
+                # of a core of several threads
+                **({"selected": Out(range(p.lanes)), "issued": In(COUNTER).array(2)} if several else {}),
             }
         )
 
@@ -284,9 +281,6 @@ class HostInterface(wiring.Component):
             status.trap.eq(Array(causes)[seen]),
             commanded.eq(Mux(lane.all, ~0, 1 << seen)),
         ]
-        told_causes = self.trap if p.core == LANES else [self.trap] * p.lanes
-        if p.core == LANES:
-            m.d.comb += [self.selected.eq(seen), self.broadcast.eq(lane.all)]
         limits = _Limits(m, self, running) if turns else None
         for i in lanes:
             if limits is None:
@@ -299,7 +293,7 @@ class HostInterface(wiring.Component):
                     running[i].eq(0),
                     halted[i].eq(self.halts[i]),
                     trapped[i].eq(self.traps[i]),
-                    causes[i].eq(told_causes[i]),
+                    causes[i].eq(self.trap),
                 ]
 
         # ------------------------------------------------ events: a new one is not cleared with the old ones
@@ -405,7 +399,7 @@ class HostInterface(wiring.Component):
             with m.If(refused):
                 m.d.comb += allowed.eq(0)
 
-        totals = self.issued if p.core in BATCH_CORES else self.counters
+        totals = self.issued if turns else self.counters
         answers = {
             HostRegister.IDENTITY: self._identity(), HostRegister.STATUS: status,
             HostRegister.MODES: Cat(self.modes.differentiate, self.modes.overflow, self.modes.strict),

@@ -189,7 +189,7 @@ class HostRegister(Enum):
     STREAM = Access.BOTH, None, "the word at POINTER, which then goes on to the next word"
 
     LANE = (
-        Access.BOTH, 0, "the lane (of the core barrel: thread) whose registers, memory, PC, BR, DIR, counters and status are read; a core with one lane keeps 0",
+        Access.BOTH, 0, "the lane whose registers, memory, PC, BR, DIR, counters and status are read: a thread of the core barrel; a core with one lane keeps 0",
         (
             BitField("index", 0, 8, "the number of the lane; too large a number means the last"),
             BitField("all", 31, 1, "writes and commands go to all lanes, and not to this lane alone"),
@@ -201,13 +201,13 @@ class HostRegister(Enum):
     ISSUED_CYCLES = (
         Access.READ,
         0,
-        "clock cycles of the instructions that have retired in at least one lane; "
+        "clock cycles of the instructions that have retired; "
         "of the core barrel, cycles in which a thread had an instruction on its way",
     )
     ISSUED = (
         Access.READ,
         0,
-        "instructions that have retired in at least one lane; of the core barrel, the sum over its threads",
+        "instructions that have retired; of the core barrel, the sum over its threads",
     )
     DMA_ADDRESS = (
         Access.BOTH, 0, "the byte address in the host's memory of the next word of a copy; a multiple of 4, others are refused",

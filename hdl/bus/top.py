@@ -11,12 +11,10 @@ from retrograd.hdl.bus.host_interface import HostInterface
 from retrograd.hdl.bus.serial_line import SerialHost
 from retrograd.hdl.bus.wishbone import AxiLite, AxiLiteBridge, Wishbone
 from retrograd.hdl.core.barrel import BarrelCore
-from retrograd.hdl.core.cores import SeveralCore, SingleCore, core_of, several_of
-from retrograd.hdl.core.lanes import LanesCore
+from retrograd.hdl.core.cores import SingleCore, barrel_of, core_of
 from retrograd.hdl.core.ports import Retirement
-from retrograd.hdl.microcode import Microcode
 from retrograd.hdl.parameters import Parameters
-from retrograd.isa.microarchitecture.lanes import BATCH_CORES, LANES
+from retrograd.isa.microarchitecture.micro_operations import BARREL
 
 #: ports that core and host interface share
 _SHARED = (
@@ -33,10 +31,9 @@ def _memory_of(parameters: Parameters) -> dict[str, Any]:
 class Coprocessor(wiring.Component):
     """A core with its host interface."""
 
-    def __init__(self, parameters: Parameters, microcode: Microcode | None = None) -> None:
-        several, self.dma = parameters.core in BATCH_CORES, parameters.dma
-        self.core: SingleCore | SeveralCore = (several_of if several else core_of)(parameters, microcode)
-        retirement, lanes = Retirement(parameters), parameters.core == LANES
+    def __init__(self, parameters: Parameters, microcode: Any = None) -> None:
+        several, self.dma = parameters.core == BARREL, parameters.dma
+        self.core: SingleCore | BarrelCore = (barrel_of if several else core_of)(parameters, microcode)
         super().__init__(
             {
                 "bus": In(Wishbone()),
@@ -45,9 +42,9 @@ class Coprocessor(wiring.Component):
                 **_memory_of(parameters),
                 #: a run or a copy goes on, or words are being set to zero
                 "busy": Out(1),
-                #: the retirement port, of each lane; the threads of the core barrel share one, and `told` is the thread
-                "retirement": Out(retirement).array(parameters.lanes) if lanes else Out(retirement),
-                **({"told": Out(parameters.lanes)} if several and not lanes else {}),
+                #: the retirement port; the threads of the core barrel share it, and `told` is the thread
+                "retirement": Out(Retirement(parameters)),
+                **({"told": Out(parameters.lanes)} if several else {}),
             }
         )
 
@@ -58,18 +55,11 @@ class Coprocessor(wiring.Component):
         connect(m, flipped(self.bus), host.bus)
         if self.dma:
             connect(m, host.memory, flipped(self.memory))
-        if isinstance(core, LanesCore):
-            m.d.comb += [core.selected.eq(host.selected), core.broadcast.eq(host.broadcast)]
+        if isinstance(core, BarrelCore):
+            m.d.comb += [core.selected.eq(host.selected), self.told.eq(core.told)]
             m.d.comb += [host.issued[i].eq(core.issued[i]) for i in range(2)]
-            for i, lane in enumerate(core.lanes):
-                connect(m, lane.retirement, flipped(self.retirement[i]))
-                m.d.comb += host.trap[i].eq(lane.trap)
-        else:
-            if isinstance(core, BarrelCore):
-                m.d.comb += [core.selected.eq(host.selected), self.told.eq(core.told)]
-                m.d.comb += [host.issued[i].eq(core.issued[i]) for i in range(2)]
-            connect(m, core.retirement, flipped(self.retirement))
-            m.d.comb += host.trap.eq(core.trap)
+        connect(m, core.retirement, flipped(self.retirement))
+        m.d.comb += host.trap.eq(core.trap)
         for name in ("modes", "window", "settings"):
             connect(m, getattr(host, name), getattr(core, name))
         for name in _SHARED:
@@ -83,7 +73,7 @@ class Coprocessor(wiring.Component):
 class AxiLiteCoprocessor(wiring.Component):
     """A co-processor on AXI4-Lite. The retirement port is not led out."""
 
-    def __init__(self, parameters: Parameters, microcode: Microcode | None = None) -> None:
+    def __init__(self, parameters: Parameters, microcode: Any = None) -> None:
         self.coprocessor = Coprocessor(parameters, microcode)
         super().__init__({"bus": In(AxiLite()), "interrupt": Out(1), **_memory_of(parameters)})
 
@@ -102,7 +92,7 @@ class AxiLiteCoprocessor(wiring.Component):
 class SerialCoprocessor(wiring.Component):
     """A co-processor whose bus is a serial line, for boards with few pins."""
 
-    def __init__(self, parameters: Parameters, cycles_per_bit: int, microcode: Microcode | None = None) -> None:
+    def __init__(self, parameters: Parameters, cycles_per_bit: int, microcode: Any = None) -> None:
         self.coprocessor = Coprocessor(parameters, microcode)
         self.cycles_per_bit = cycles_per_bit
         super().__init__(

@@ -70,8 +70,6 @@ class Control(NamedTuple):
     commit: Any
     #: set by the lane: it leaves the instruction, which traps or ends the program
     abandon: Any
-    #: the lane leaves the instruction, or takes no part in it
-    apart: Any
     instruction: Any
     #: D, overflow, strict at the fetch of the instruction
     modes: Any
@@ -100,11 +98,11 @@ class Parts:
     dividers: dict[int, Any]
 
 
-def small_parts(p: Parameters, code: Microcode, decoder: Decoder | None = None) -> Parts:
-    """The parts of the core small, and of a lane of the core `lanes`. `decoder`: the decoder of the core; if None, a new one."""
+def small_parts(p: Parameters, code: Microcode) -> Parts:
+    """The parts of the core small."""
     width, operands = p.width, OperandFile(p.width, code.constants, code.prompts)
     return Parts(
-        decoder=decoder or Decoder(width),
+        decoder=Decoder(width),
         registers=RegisterFile(width),
         memory=MemoryPort(width, p.data_words),
         branch=BranchUnit(p),
@@ -352,7 +350,7 @@ def data_path(m: Module, lane: Lane, control: Control) -> None:
     # A trap that is found before execution stops the instruction one cycle later, still before its first write.
     m.d.sync += [early.eq(TrapCause.NONE), ends.eq(0)]
     m.d.comb += lane.jumping.eq(head.settled & (branch.br != 0))
-    with m.If(~control.apart), m.Switch(phase):
+    with m.If(~control.abandon), m.Switch(phase):
         with m.Case(Phase.DECODE), m.If(~inside):
             m.d.sync += early.eq(TrapCause.CODE)
         with m.Case(Phase.READ):
@@ -479,7 +477,7 @@ def sequence(
         fetched.en.eq(phase == Phase.FETCH),
     ]
     control = Control(
-        phase, sequencer.launch, head, sequencer.next, sequencer.now, sequencer.commit, sequencer.abandon, sequencer.abandon,
+        phase, sequencer.launch, head, sequencer.next, sequencer.now, sequencer.commit, sequencer.abandon,
         instruction, modes,
     )  # fmt: skip
     return sequencer, control, fetched

@@ -22,15 +22,13 @@ from typing import Any
 
 from amaranth.back import rtlil
 from retrograd.hdl.core.barrel import BarrelCore
-from retrograd.hdl.core.cores import SeveralCore, SingleCore, core_of, several_of
-from retrograd.hdl.core.lanes import LanesCore
+from retrograd.hdl.core.cores import SingleCore, barrel_of, core_of
 from retrograd.hdl.core.units import BranchUnit
 from retrograd.hdl.microcode import Microcode, microcode_for
 from retrograd.hdl.netlist import YOSYS, run
 from retrograd.hdl.parameters import Parameters
 from retrograd.hdl.reversible.irreversible import Levels, synthesised_levels
 from retrograd.isa.files import write_file
-from retrograd.isa.microarchitecture.lanes import BATCH_CORES, LANES
 from retrograd.isa.microarchitecture.micro_operations import BARREL, Unit
 
 SCHEMA = "retrograd.gates/1"
@@ -107,27 +105,21 @@ def _read(document: dict[str, Any]) -> GateCounts:
 
 def units(parameters: Parameters, microcode: Microcode | None = None) -> tuple[dict[str, GateCounts], Levels]:
     """The gates of each function unit, and of the rest of the core; and the core in levels."""
-    made = several_of if parameters.core in BATCH_CORES else core_of
+    made: Any = barrel_of if parameters.core == BARREL else core_of
     # The core barrel has rows for microcode, and makes them itself.
     code = None if parameters.core == BARREL else microcode or microcode_for(parameters)
-    core: SingleCore | SeveralCore = made(parameters, code)
-    lane: Any = core.lanes[0] if isinstance(core, LanesCore) else core
+    core: SingleCore | BarrelCore = made(parameters, code)
     parts: dict[str, Sequence[Any]] = {
-        Unit.LOGIC.value: [lane.logic],
-        Unit.MULTIPLIER.value: [lane.multiplier],
-        Unit.ROM.value: [lane.rom],
+        Unit.LOGIC.value: [core.logic],
+        Unit.MULTIPLIER.value: [core.multiplier],
+        Unit.ROM.value: [core.rom],
         # The dividers differ: one of them also computes roots.
-        Unit.DIVIDER.value: [lane.divider] if isinstance(core, BarrelCore) else [*lane.dividers.values()],
+        Unit.DIVIDER.value: [core.divider] if isinstance(core, BarrelCore) else [*core.dividers.values()],
     }
     if not isinstance(core, BarrelCore):
         parts |= {"branch unit": [BranchUnit(parameters)], "decoder": [core.decoder]}
-    # Each lane has its units; threads share them.
-    lanes = parameters.lanes if parameters.core == LANES else 1
     times = Counter(unit.value for slot in parameters.microarchitecture.slots for unit in slot)
-    found = {
-        name: reduce(add, map(count, each)) * (times.get(name, 1) // len(each) * (1 if name == "decoder" else lanes))
-        for name, each in parts.items()
-    }
+    found = {name: reduce(add, map(count, each)) * (times.get(name, 1) // len(each)) for name, each in parts.items()}
     rest, levels = synthesise(made(parameters, code))
     for gates in found.values():
         rest = rest - gates
@@ -140,7 +132,7 @@ def as_dict(parameters: Parameters, found: dict[str, GateCounts], levels: Levels
         "schema": SCHEMA,
         "format": {"width": parameters.format.width, "frac": parameters.format.frac},
         "core": parameters.core,
-        **({"lanes": parameters.lanes} if parameters.core in BATCH_CORES else {}),
+        **({"lanes": parameters.lanes} if parameters.core == BARREL else {}),
         "units": {name: gates.as_dict() for name, gates in found.items()},
         "in levels": levels.as_dict(),
     }

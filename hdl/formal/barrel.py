@@ -27,7 +27,7 @@ from amaranth.hdl import Signal, Value
 from retrograd.hdl.bus.host_interface import LANE
 from retrograd.hdl.bus.register_map import HostRegister
 from retrograd.hdl.core.barrel import BarrelCore
-from retrograd.hdl.core.cores import several_of
+from retrograd.hdl.core.cores import barrel_of
 from retrograd.hdl.core.ports import THREAD_READ
 from retrograd.hdl.formal import terms
 from retrograd.hdl.formal.bus_proofs import LINES, BusProver, Fact, any_of
@@ -100,7 +100,7 @@ class _CycleProver:
 
     def _of(self, count: int) -> tuple[BarrelCore, Symbolic]:
         if count not in self._made:
-            core = several_of(Parameters(self.w, code_words=8, data_words=4, core=BARREL, lanes=count))
+            core = barrel_of(Parameters(self.w, code_words=8, data_words=4, core=BARREL, lanes=count))
             outputs = [core.idle, core.halts, core.traps, core.told, core.pc, core.br, *core.counters, *core.issued]
             outputs += [*core.turn, *core.marks.values(), core.window.data, core.retirement.br_after]
             outputs += [core.retirement.d_word_after, core.retirement.cycles, core.retirement.instruction]
@@ -318,7 +318,7 @@ class ThreadExecution(CoreExecution):
 
     def __init__(self, w: Format, microcode: Any = None, seconds: float = 60, core_name: str = BARREL) -> None:
         self.w, self.seconds = w, seconds
-        self.core = core = several_of(
+        self.core = core = barrel_of(
             Parameters(w, code_words=8, data_words=4, core=core_name, lanes=COUNTS[0]), microcode
         )
         self.units = ThreadUnits(core, w)
@@ -600,7 +600,7 @@ class ThreadUnitProver(UnitProver):
     """The claims on the units of the core barrel. Multiplier and ROM are those of other cores."""
 
     def _made(self, w: Format, core: str, microcode: Any) -> Any:
-        return several_of(Parameters(w, code_words=8, data_words=4, core=core, lanes=COUNTS[0]), microcode)
+        return barrel_of(Parameters(w, code_words=8, data_words=4, core=core, lanes=COUNTS[0]), microcode)
 
     def _recurrence(self, unit: Any) -> list[UnitClaim]:
         found = []

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 import z3
 from amaranth.hdl import Signal
-from amaranth.lib import wiring
 from retrograd.hdl.control_store import DispatchPart, control_store
 from retrograd.hdl.core.core import Lane
 from retrograd.hdl.core.cores import core_of
@@ -22,7 +21,7 @@ from retrograd.hdl.core.sequencer import Phase
 from retrograd.hdl.formal import terms
 from retrograd.hdl.formal.claims import distinguishes
 from retrograd.hdl.formal.solving import Definitions, Obligations, Stuck
-from retrograd.hdl.formal.symbolic import Hook, Symbolic
+from retrograd.hdl.formal.symbolic import Symbolic
 from retrograd.hdl.formal.terms import Term, Word
 from retrograd.hdl.microcode import Microcode, dispatch_address
 from retrograd.hdl.microword import Division, Operation, TrapCause
@@ -208,11 +207,10 @@ class CoreExecution:
     ) -> None:
         self.w = w
         self.seconds = seconds
-        whole, self.core = self._made(Parameters(w, code_words=8, data_words=4, core=core_name), microcode)
-        core = self.core
+        self.core = core = core_of(Parameters(w, code_words=8, data_words=4, core=core_name), microcode)
         self.units = UnitFunctions(core, w)
         self.hardware = self.units.hardware = Symbolic(
-            whole,
+            core,
             [core.pc, core.br, core.backward, core.idle, core.begins, core.traps, core.trap, core.halts, core.phase],
             hooks=[
                 *((result, partial(self._name, unit)) for result, unit in zip(core.results, core.logics, strict=True)),
@@ -225,11 +223,9 @@ class CoreExecution:
                 ),
                 (core.branch.inside, lambda word: self._early("PC outside the code", word, 1, Phase.FETCH)),
                 (core.memory.valid, lambda word: self._early("an address outside", word, 1, Phase.ACCESS)),
-                *self._own_hooks(),
             ],
             decide=self._decide,
-            given=[*self.units.given, *self._given()],
-            inside=self.inside,
+            given=self.units.given,
         )
         #: proved facts about the logic unit, for all operands
         self._lemmas: set[Word] = set()
@@ -239,40 +235,6 @@ class CoreExecution:
         self._reported: Word = 0
         #: how many words were read ahead
         self._ahead = 0
-
-    # ---------------------------------------------------------------- of a core with several data paths, see `LaneExecution`
-
-    #: the path of the data path's memories
-    inside = ""
-
-    def _selection(self) -> dict[str, Word]:
-        """The inputs by which the host selects the data path."""
-        return {}
-
-    def _made(self, p: Parameters, microcode: Microcode | None) -> tuple[wiring.Component, Lane]:
-        """The core, and its data path."""
-        core = core_of(p, microcode)
-        return core, core
-
-    def _own_hooks(self) -> list[tuple[Signal, Hook]]:
-        """Words that are replaced besides those of the data path."""
-        return []
-
-    def _given(self) -> list[tuple[Signal, Callable[[], Word]]]:
-        """Signals that are arbitrary."""
-        return []
-
-    def _run(self, runs: bool) -> Word:
-        """The input that allows instructions to begin."""
-        return int(runs)
-
-    def _advance(self) -> None:
-        """Advance by one cycle."""
-        self.units.advance()
-
-    def _ended(self) -> bool:
-        """Whether the instruction that has begun has ended."""
-        return bool(self.hardware.peek(self.core.idle))
 
     # ---------------------------------------------------------------- words that are replaced
 
@@ -392,7 +354,7 @@ class CoreExecution:
         for name, most in (("code_size", core.parameters.code_words), ("data_size", core.parameters.data_words)):
             self.run.assume(terms.apply("u<=", 1, [sizes[name].width] * 2, [sizes[name], most]))
         hw.settle(
-            **sizes, **self._selection(), modes__differentiate=int(lifted), modes__overflow=terms.unknown("overflow", 1),
+            **sizes, modes__differentiate=int(lifted), modes__overflow=terms.unknown("overflow", 1),
             modes__strict=1 if strict else terms.unknown("strict", 1), settings__forget=int(cleared),
         )  # fmt: skip
         # One idle cycle: the previous instruction may have trapped or halted.
@@ -478,18 +440,18 @@ class CoreExecution:
         pair = opcode, TABLE.inverse(opcode)
         most = _BEFORE + max(table_cycles(o, self.w, True, same) for o in pair for same in (False, True))
         hw, core = self.hardware, self.core
-        hw.settle(run=self._run(True))
+        hw.settle(run=1)
         begun, cycles = False, 0
         for _ in range(most):
-            if begun and self._ended():
+            if begun and hw.peek(core.idle):
                 return cycles
             if hw.peek(core.begins):
                 begun = True
-                hw.settle(run=self._run(False))
+                hw.settle(run=0)
             if hw.peek(core.traps):
                 if not self.run.trapped:
                     raise Stuck("traps in all states")
                 self.run.cause = hw.peek(core.trap)
-            self._advance()
+            self.units.advance()
             cycles += begun
         raise Stuck("the instruction does not end" if begun else "the instruction does not begin")

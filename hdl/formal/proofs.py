@@ -33,7 +33,6 @@ from retrograd.hdl.formal.barrel import (
 from retrograd.hdl.formal.bus_proofs import BusProver, CopyingBusProver, CopyProver
 from retrograd.hdl.formal.claims import Claim, ClaimKind, always_traps, claims, jumps, provable, trap_codes
 from retrograd.hdl.formal.core_execution import FIELDS, STORES, TRAP_PLACES, CoreExecution
-from retrograd.hdl.formal.lanes import MASK, ORDER, LaneExecution, LanesBusProver, MaskProver, OrderProver
 from retrograd.hdl.formal.solving import ProofResult, Stuck, Undecided
 from retrograd.hdl.formal.terms import Term, Word
 from retrograd.hdl.formal.unit_proofs import UNITS, UnitProver
@@ -41,7 +40,6 @@ from retrograd.hdl.microword import TRAPS
 from retrograd.isa.derivatives import NOTHING, cotangent_step
 from retrograd.isa.entries import NOT_JUMPING, REGISTER_FIELDS, Guard, Guards, Opcode, bar
 from retrograd.isa.expr import ZERO, Expr, nodes, place
-from retrograd.isa.microarchitecture.lanes import LANES
 from retrograd.isa.microarchitecture.micro_operations import BARREL
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
@@ -247,10 +245,7 @@ class Prover:
     def __init__(self, w: Format, microcode: Any = None, seconds: float = 60, core: str = "small") -> None:
         self.w = w
         self.core = core
-        if core == BARREL:
-            self._execution: CoreExecution = ThreadExecution(w, microcode, seconds)
-        else:
-            self._execution = (LaneExecution if core == LANES else CoreExecution)(w, microcode, seconds, core)
+        self._execution = (ThreadExecution if core == BARREL else CoreExecution)(w, microcode, seconds, core)
 
     @property
     def seconds(self) -> float:
@@ -438,19 +433,15 @@ def prove_with(prover: Prover, opcodes: Collection[str]) -> Iterator[ProofResult
 
 
 # -----------------------------------------------------------------------------
-# The claims on parts: units, host interface, direct memory access, and the mask and the order of lanes.
+# The claims on parts: units, host interface, direct memory access, turns and threads.
 
 #: the claim on a part, as it is printed
 PART_CLAIM = "its function"
 #: names of the parts, as the command line takes them
 PARTS = (*UNITS, "bus")
-_Prover = type[BusProver | CopyProver | MaskProver | OrderProver | TurnsProver | ThreadsProver]
+_Prover = type[BusProver | CopyProver | TurnsProver | ThreadsProver]
 #: the provers of the parts besides units: of the bus without and with direct memory access, and of direct memory access
 _PROVERS: dict[str, tuple[_Prover, ...]] = {"bus": (BusProver, CopyingBusProver, CopyProver)}
-#: the same of the core `lanes`
-_OF_LANES: dict[str, tuple[_Prover, ...]] = {"bus": (LanesBusProver,), MASK: (MaskProver,), ORDER: (OrderProver,)}
-
-
 #: the same of the core `barrel`
 _OF_BARREL: dict[str, tuple[_Prover, ...]] = {
     "bus": (ThreadBusProver,), TURNS: (TurnsProver,), THREADS: (ThreadsProver,),
@@ -459,7 +450,7 @@ _OF_BARREL: dict[str, tuple[_Prover, ...]] = {
 
 def _provers(core: str) -> dict[str, tuple[_Prover, ...]]:
     """part -> its provers. The host interface is the same for each core with one lane."""
-    return {LANES: _OF_LANES, BARREL: _OF_BARREL}.get(core, _PROVERS)
+    return _OF_BARREL if core == BARREL else _PROVERS
 
 
 def parts_of(core: str) -> tuple[str, ...]:
@@ -468,10 +459,7 @@ def parts_of(core: str) -> tuple[str, ...]:
 
 
 def _units(w: Format, seconds: float, core: str) -> UnitProver:
-    """The units of a core; those of a lane are the core small's."""
-    if core == BARREL:
-        return ThreadUnitProver(w, seconds=seconds, core=core)
-    return UnitProver(w, seconds=seconds, core="small" if core == LANES else core)
+    return (ThreadUnitProver if core == BARREL else UnitProver)(w, seconds=seconds, core=core)
 
 
 def part_claims(w: Format, parts: Collection[str], core: str = "small") -> dict[str, str]:

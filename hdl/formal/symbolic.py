@@ -125,7 +125,7 @@ class Symbolic:
 
     `roots`: signals to observe; cells that they never depend on are not executed. `hooks`: functions that replace the computed word
     of a signal. `given`: functions for signals that are not computed from the hardware, registers or not; cells that only they depend on
-    are not executed. `inside`: the path of memories that are named without it. `decide(truth)`: True or False if that is known, else None; it decides whether two addresses are equal.
+    are not executed. `decide(truth)`: True or False if that is known, else None; it decides whether two addresses are equal.
     """
 
     def __init__(
@@ -135,7 +135,6 @@ class Symbolic:
         hooks: Sequence[tuple[Signal, Hook]] = (),
         given: Sequence[tuple[Signal, Callable[[], Word]]] = (),
         decide: Callable[[Term], bool | None] = lambda truth: None,
-        inside: str = "",
     ) -> None:
         self.netlist = netlist_of(component)
         self.cells: list[Any] = self.netlist.cells
@@ -165,7 +164,7 @@ class Symbolic:
             match self.cells[index]:
                 case nir.Memory() as cell:
                     path = ".".join((*self.netlist.modules[cell.module_idx].name[1:], cell.name))
-                    self._names[path.removeprefix(inside)] = index
+                    self._names[path] = index
         self.reset()
 
     def reset(self) -> None:

@@ -14,7 +14,6 @@ from amaranth.hdl import Elaboratable, Module, Signal, signed
 from amaranth.sim import Simulator
 from retrograd.hdl.core.barrel import BarrelCore
 from retrograd.hdl.core.cores import SingleCore
-from retrograd.hdl.core.lanes import LanesCore
 from retrograd.hdl.core.ports import THREAD_READ, Space
 from retrograd.hdl.core.sequencer import FIELDS
 from retrograd.hdl.microword import TrapCause
@@ -23,7 +22,6 @@ from retrograd.hdl.simulation.transactions import BatchReport, Change, Order, Or
 from retrograd.isa.diagnostics import RetrogradError
 from retrograd.isa.encoding import decode, write
 from retrograd.isa.files import replacing_text
-from retrograd.isa.microarchitecture.lanes import LANES
 from retrograd.isa.microarchitecture.micro_operations import BARREL
 
 # -----------------------------------------------------------------------------
@@ -96,9 +94,9 @@ _PATIENCE = 10_000
 class Simulation:
     """Carries out orders on one core, from reset. The first use takes seconds to compile the core; later uses take none."""
 
-    def __init__(self, core: SingleCore | LanesCore | BarrelCore) -> None:
+    def __init__(self, core: SingleCore | BarrelCore) -> None:
         self.core: Any = core
-        self._several = core.parameters.core in (LANES, BARREL)
+        self._several = core.parameters.core == BARREL
         self.lanes: Sequence[Any] = self.core.lanes if self._several else [self.core]
         self._simulator: Simulator | None = None
         self._orders: Sequence[Sequence[Order]] = ()

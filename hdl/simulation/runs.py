@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from retrograd.hdl.bus.device import need_scale, need_steps
-from retrograd.hdl.core.cores import core_of, several_of
+from retrograd.hdl.core.cores import barrel_of, core_of
 from retrograd.hdl.core.ports import Space
 from retrograd.hdl.microword import TrapCause
 from retrograd.hdl.parameters import REGISTERS, Parameters
@@ -143,8 +143,7 @@ class SimulatedBatch:
     """The runs of a batch, which have ended, a row each."""
 
     runs: list[SimulatedRun]
-    #: of the core lanes: clock cycles of the instructions that retired in at least one lane, and their number;
-    #: of the core barrel: cycles in which an instruction was on its way, and the instructions of all threads
+    #: cycles in which an instruction was on its way, and the instructions of all elements
     cycles: int
     issued: int
 
@@ -161,15 +160,14 @@ def run_batch(
     loss: Place | None = None,
     scale: int = 0,
     folder: Path | None = None,
-    core: str = BARREL,
 ) -> list[SimulatedBatch]:
-    """`run` on the core lanes or barrel, for rows of memory words: `lanes` rows at a time, the next ones
+    """`run` on the core barrel, for rows of memory words: `lanes` rows at a time, each on a thread, the next ones
     afterwards. The batch forward and, with a loss, back.
 
-    A lane without a row repeats the last row. Raises as `run`.
+    A thread without a row repeats the last row, and does not count. Raises as `run`.
     """
-    p = replace(parameters_for(program), core=core, lanes=lanes)
-    built = several_of(p)
+    p = replace(parameters_for(program), core=BARREL, lanes=lanes)
+    built = barrel_of(p)
     simulation = Simulation(built) if folder is None else None
     ways: list[SimulatedBatch] = []
     for first in range(0, len(memories), lanes):
@@ -184,9 +182,13 @@ def run_batch(
         # Each part of the batch begins on a core after reset.
         execute = simulation.run_batch if simulation is not None else Verilated(built, folder or Path()).run_batch
         reports = execute([*zip(*orders, strict=True)])
-        parts = [SimulatedBatch([_run(one) for one in r.lanes[: len(rows)]], r.cycles, r.issued) for r in reports]
+        parts = [_batch([_run(one) for one in r.lanes[: len(rows)]], r.cycles) for r in reports]
         ways = parts if not ways else [_joined(*pair) for pair in zip(ways, parts, strict=True)]
     return ways
+
+
+def _batch(runs: list[SimulatedRun], cycles: int) -> SimulatedBatch:
+    return SimulatedBatch(runs, cycles, sum(run.retired for run in runs))
 
 
 def _joined(a: SimulatedBatch, b: SimulatedBatch) -> SimulatedBatch:

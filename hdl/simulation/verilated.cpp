@@ -104,10 +104,6 @@ int64_t execute(Machine *m, const uint64_t *given, const uint64_t *common, const
         if (const uint64_t valid = t.told) {
             for (int lane = 0; lane < LANES; lane++) {
                 if (!(valid >> lane & 1)) continue;
-                if (LANES > 1) {
-                    t.lane = lane;
-                    t.eval();
-                }
                 if (last_only) count[lane] = 0;
                 uint64_t *record = records + FIELDS * (given[6 * lane + 5] + count[lane]++);
                 told(t, [&](int i, uint64_t word) { record[i < 9 ? i : i + 1] = word; });

@@ -19,20 +19,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from amaranth.hdl import Array, Cat, Module, Value
+from amaranth.hdl import Cat, Module, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from numpy.typing import NDArray
 from retrograd.hdl.core.barrel import BarrelCore
 from retrograd.hdl.core.cores import SingleCore
-from retrograd.hdl.core.lanes import LanesCore
 from retrograd.hdl.core.ports import THREAD_READ, WRITTEN
 from retrograd.hdl.microword import TrapCause
 from retrograd.hdl.netlist import convert
 from retrograd.hdl.parameters import Parameters
 from retrograd.hdl.simulation.transactions import BatchReport, Change, Order, OrderReport, Record, need_common
 from retrograd.isa.files import read_own, write_file, write_own
-from retrograd.isa.microarchitecture.lanes import LANES
 from retrograd.isa.microarchitecture.micro_operations import BARREL
 
 _SHIM = Path(__file__).with_name("verilated.cpp")
@@ -51,9 +49,9 @@ _CONSTANTS = f"#define FIELDS {FIELDS}\n#define READ_CYCLES {THREAD_READ}\n"
 class Probe(wiring.Component):
     """The core behind ports of at most 64 bits, each with a name for the C++ shim. `lane` selects the lane that the other ports show and set."""
 
-    def __init__(self, core: SingleCore | LanesCore | BarrelCore) -> None:
+    def __init__(self, core: SingleCore | BarrelCore) -> None:
         self.core = core
-        self._several = core.parameters.core in (LANES, BARREL)
+        self._several = core.parameters.core == BARREL
         self.lanes: Sequence[Any] = core.lanes if self._several else [core]
         n = len(self.lanes)
         super().__init__(
@@ -126,10 +124,8 @@ class Probe(wiring.Component):
         ]
         signed = ("pc_before", "pc_after", "br_before", "br_after")
         for i, name in enumerate((*_TOLD, *_TOLD_LATER)):
-            # The threads of the core barrel have one port.
-            told = lanes[:1] if core.parameters.core == BARREL else lanes
-            found = [Value.cast(getattr(lane.retirement, name)) for lane in told]
-            value = Value.cast(Array(found)[self.lane]) if len(found) > 1 else found[0]
+            # Threads share one port.
+            value = Value.cast(getattr(lanes[0].retirement, name))
             m.d.comb += getattr(self, f"told_{i}").eq(value.as_signed() if name in signed else value)
         return m
 
@@ -140,7 +136,7 @@ class Verilated:
     `text`: the Verilog of the `Probe` of this core, such as its netlist after synthesis; the core's own, unless given. Raises FileNotFoundError without Verilator, subprocess.CalledProcessError if a tool fails.
     """
 
-    def __init__(self, core: SingleCore | LanesCore | BarrelCore, folder: Path, text: str | None = None) -> None:
+    def __init__(self, core: SingleCore | BarrelCore, folder: Path, text: str | None = None) -> None:
         self.parameters: Parameters = core.parameters
         self._library = _loaded(
             _build(text or convert(Probe(core), "probe", undefined=True), folder, self.parameters.lanes)

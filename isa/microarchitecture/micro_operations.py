@@ -190,7 +190,8 @@ CORES: dict[str, Units] = {
     ),
 }
 
-#: the name of the core whose threads take turns, and the least number of its threads: the cycles from a read to the write of its result
+#: The name of the core whose threads take turns, the only one that executes a batch; the least number of its threads, the cycles from a read to
+#: the write of its result; and the greatest.
 BARREL, MIN_THREADS, MAX_THREADS = "barrel", 8, 16
 
 
@@ -206,7 +207,8 @@ def core_units(name: str) -> Units:
     if name == BARREL:
         return barrel_units()
     if name not in CORES:
-        hint = f"the cores are {', '.join((*CORES, BARREL))}, and for hardware and batches lanes"
+        hint = f"the cores are {', '.join((*CORES, BARREL))}"
+        hint += f"; {BARREL} takes the place of lanes" * (name == "lanes")
         raise InputError(Diagnostic("RG1125", f"there is no core `{str(name)[:40]}`", hint=hint))
     return CORES[name]
 

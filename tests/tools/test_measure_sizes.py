@@ -109,7 +109,7 @@ def test_cases_are_placed_by_the_command(
         return type("Ended", (), {"stdout": json.dumps({**found, "luts": 1})})
 
     monkeypatch.setattr(sizes.subprocess, "run", run)
-    assert sizes.main(["--seeds", "1", "lanes 2 Q16.16"]) == 0
+    assert sizes.main(["--seeds", "1", "barrel 8 Q16.16"]) == 0
     assert commands[0][3:6] == ("hdl", "synth", "--json")
-    assert "lanes 2 Q16.16: 1 LUTs" in capsys.readouterr().out
-    assert sizes.results()[sizes.Case("lanes", 2, sizes.SMALL)]["luts"] == 1
+    assert "barrel 8 Q16.16: 1 LUTs" in capsys.readouterr().out
+    assert sizes.results()[sizes.Case("barrel", 8, sizes.SMALL)]["luts"] == 1

@@ -3,9 +3,9 @@
     python tools/long_runs/lockstep.py --instructions 10000000 --store build/lockstep.txt
     python tools/long_runs/lockstep.py --set fast-Q32.32 --seed 17                        one share again, such as a share that failed
 
-The sets are the cores small, fast and lanes with words of 8 to 64 bits, each with all function units and with the logic unit alone. A share
+The sets are the cores small, fast and barrel with words of 8 to 64 bits, each with all function units and with the logic unit alone. A share
 is a seed: random sequences and, for words of 32 bits or more and all units, whole programs, by tests/support/lockstep.py. Sequences run in both
-directions. Odd seeds run with D = 1; the core lanes has D = 0 and 1 in each share. Every retirement and every trap is compared: words,
+directions. Odd seeds run with D = 1; the core barrel has D = 0 and 1 in each share. Every retirement and every trap is compared: words,
 cotangents, PC, BR, direction and cycles.
 
 When a share has ended without a difference, its line is added to the store, with a digest of the Verilog of the core; a later run leaves out
@@ -30,26 +30,25 @@ from itertools import count
 from pathlib import Path
 from time import monotonic
 
-from retrograd.hdl.core.cores import SingleCore, core_of, lanes_of
-from retrograd.hdl.core.lanes import LanesCore
+from retrograd.hdl.core.barrel import BarrelCore
+from retrograd.hdl.core.cores import SingleCore, barrel_of, core_of
 from retrograd.hdl.netlist import convert
 from retrograd.hdl.parameters import Parameters
 from retrograd.hdl.simulation.transactions import BatchReport, Order, OrderReport
 from retrograd.hdl.simulation.verilated import Probe, Verilated
-from retrograd.isa.microarchitecture.lanes import LANES
-from retrograd.isa.microarchitecture.micro_operations import Unit
+from retrograd.isa.microarchitecture.micro_operations import BARREL, Unit
 from retrograd.isa.microarchitecture.schedule import microprograms
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
 from shares import Store, tests_module
 
 FORMATS = [Format(width, width // 2) for width in (8, 16, 32, 64)]
-#: core -> lanes
-CORES = {"small": 1, "fast": 1, "lanes": 3}
+#: core -> lanes or threads
+CORES = {"small": 1, "fast": 1, "barrel": 8}
 #: sequences of a share: programs, and states of each
 PROGRAMS, STATES = 10, 300
-#: the same for each lane, and whole programs of a share
-LANES_PROGRAMS, LANES_STATES, WHOLE = 25, 60, 6
+#: the same for each thread, and whole programs of a share
+THREAD_PROGRAMS, THREAD_STATES, WHOLE = 10, 60, 6
 
 
 @dataclass(frozen=True)
@@ -98,7 +97,7 @@ SETS = {
 class Hardware:
     """A core from reset in Verilator, which counts the instructions that it retires, by D and direction."""
 
-    def __init__(self, core: SingleCore | LanesCore, text: str, folder: Path) -> None:
+    def __init__(self, core: SingleCore | BarrelCore, text: str, folder: Path) -> None:
         self.parameters = core.parameters
         self.retired = Counter[str]()
         self._verilated = Verilated(core, folder, text)
@@ -111,7 +110,7 @@ class Hardware:
         return reports
 
     def run_batch(self, orders: Sequence[Sequence[Order]]) -> list[BatchReport]:
-        """Carry out an order for each lane, again and again. Raises TimeoutError."""
+        """Carry out an order for each thread, again and again. Raises TimeoutError."""
         reports: list[BatchReport] = self._verilated.run_batch(orders)
         for batch, report in zip(orders, reports, strict=True):
             for order, lane in zip(batch, report.lanes, strict=True):
@@ -125,10 +124,10 @@ class Hardware:
 
 
 @cache
-def made(name: str) -> tuple[SingleCore | LanesCore, str]:
+def made(name: str) -> tuple[SingleCore | BarrelCore, str]:
     """The core of a set, and its Verilog."""
     p = SETS[name].parameters
-    core: SingleCore | LanesCore = lanes_of(p) if p.core == LANES else core_of(p)
+    core: SingleCore | BarrelCore = barrel_of(p) if p.core == BARREL else core_of(p)
     return core, convert(Probe(core), "probe", undefined=True)
 
 
@@ -137,11 +136,11 @@ def share(name: str, seed: int, folder: Path) -> Counter[str]:
     each, random = SETS[name], tests_module("support/lockstep")
     hardware = Hardware(*made(name), folder)
     w, lifted, entries = each.format, bool(seed % 2), each.entries()
-    if each.core == LANES:
-        lanes = tests_module("hdl/lanes/test_lockstep")
-        executed, traps, _ = lanes.sequences(
-            hardware.run_batch, w, CORES[each.core], seed, states=LANES_STATES, programs=LANES_PROGRAMS, entries=entries,
-        )  # fmt: skip
+    if each.core == BARREL:
+        threads = tests_module("hdl/barrel/test_lockstep")
+        executed, traps = threads.sequences(
+            hardware.run_batch, w, seed, states=THREAD_STATES, programs=THREAD_PROGRAMS, entries=entries
+        )
     else:
         executed, traps = random.sequences(
             hardware.run, w, lifted, seed, states=STATES, programs=PROGRAMS, entries=entries

@@ -276,19 +276,15 @@ class Parser(argparse.ArgumentParser):
         self.add_argument("--no-optimise", action="store_true", help="leave the IR as it was lowered")
         self.run_options("--format", "--dialect", "--entry")
 
-    def core_option(self, lanes: str | None = None) -> None:
-        """--core; with `lanes`, also the core lanes, and --lanes, whose default is this text.
-
-        An empty text leaves --lanes and the core barrel out.
-        """
-        more = ", lanes" * (lanes is not None) + ", barrel" * (lanes != "")
+    def core_option(self, lanes: bool = False) -> None:
+        """--core; with `lanes`, also --lanes."""
         self.add_argument(
-            "--core", metavar="CORE", default="small", help=f"the co-processor's core: small (the default), fast{more}"
+            "--core", metavar="CORE", default="small", help="the co-processor's core: small (the default), fast, barrel"
         )
         if lanes:
             self.add_argument(
                 "--lanes", metavar="N",
-                help=f"data paths of the core lanes (default: {lanes}), threads of barrel, 8 to 16 (default: 8)",
+                help="threads of the core barrel, 8 to 16 (default: 8)",
             )  # fmt: skip
 
     def technology_options(self, tech: str) -> None:

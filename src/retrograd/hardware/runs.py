@@ -1,4 +1,4 @@
-"""Functions of the language on the co-processor, simulated or on a bus: one run, then batches on lanes and threads.
+"""Functions of the language on the co-processor, simulated or on a bus: one run, then batches on threads.
 
     run_on_hardware(f, *args).values == run(f, *args).values,  bit for bit
     run_on_hardware(f, *args, loss="y").gradients == grad(f, loss="y")(*args),  bit for bit, at the same scale
@@ -6,8 +6,7 @@
     run_batch_on_hardware(f, *args, loss="y").gradients == vmap(grad(f, loss="y"))(*args),  bit for bit, at the same scales
 
 The program is loaded and run forward, its results are copied out, and it runs back in differentiation mode. Nothing is stored
-for the way back. Of a batch, each lane executes an element; lanes at one PC execute an instruction together
-(`isa/microarchitecture/lanes.py`).
+for the way back. Of a batch, each thread executes an element.
 """
 
 from __future__ import annotations
@@ -26,8 +25,7 @@ from retrograd.derivatives._arguments import OVERFLOW, at_scale, differentiable,
 from retrograd.derivatives._requests import by_choice, loss_of, plan_of, wanted_of
 from retrograd.hdl.bus.links import BusError, UnfinishedRun
 from retrograd.isa.diagnostics import Diagnostic, InputError
-from retrograd.isa.microarchitecture.lanes import BATCH_CORES
-from retrograd.isa.microarchitecture.micro_operations import BARREL, CORES, core_units
+from retrograd.isa.microarchitecture.micro_operations import BARREL, MAX_THREADS, MIN_THREADS, core_units
 from retrograd.isa.program import Program
 from retrograd.isa.words import Format
 from retrograd.runtime._batch_arguments import Axes, Batch, stacked_values
@@ -118,7 +116,7 @@ def run_on_hardware(
                 Diagnostic("RG1009", f"{name} is counted on the core small only", hint='Write core="small".')
             )
     limit = need_steps(limit_of(max_steps))
-    if core in BATCH_CORES:
+    if core == BARREL:
         raise InputError(Diagnostic("RG1125", f"the core {core} executes batches", hint="Call run_batch_on_hardware."))
     core_units(core)
     request = request_of(
@@ -302,7 +300,7 @@ _HINT = "`retrograd explain` describes the code; rg.run of the same function sho
 
 
 # -----------------------------------------------------------------------------
-# Batches on the cores lanes and barrel.
+# Batches on the core barrel.
 
 __all__ = ["BatchHardwareResult", "run_batch_on_hardware"]
 
@@ -318,7 +316,7 @@ class BatchHardwareResult:
     #: clock cycles of the batch forward, and of the way back with cotangents; 0 without a loss
     cycles: int
     backward_cycles: int
-    #: instructions that were issued: each is executed by one or several lanes, or by a thread
+    #: instructions of all elements
     issued: int
     backward_issued: int
     #: instructions of each element, forward and on the way back
@@ -354,21 +352,22 @@ def run_batch_on_hardware(
 ) -> BatchHardwareResult:
     """Run the function on each element of a batch, `lanes` elements at a time; with a loss, back again for the gradients.
 
-    `core`: "lanes" or "barrel", of a simulated one. `lanes`: its data paths, by default one for each element, at most
-    8; or the threads of the core barrel, by default 8. `in_axes`: see `run_batch`. `max_steps`: for
+    `core`: "barrel", the only one that executes a batch. `lanes`: its threads, 8 to 16, by default 8; a batch may have
+    fewer elements, or more. `in_axes`: see `run_batch`. `max_steps`: for
     each element. `device`, `verilator`, `format`, `precision`, `loss`, `scale`: see `run_on_hardware`; elements of different scales run one after the other, as
     batches of their own. Raises CompileError; InputError,
     RG1009 for a number of lanes that no core has; UnfinishedRun, which is a BusError, naming the element that traps or takes more than `max_steps` instructions.
     """
     from retrograd.hdl.bus.device import need_steps
 
-    if core not in BATCH_CORES:
-        hint = "Call run_on_hardware." if core in CORES else f"The cores for a batch are {' and '.join(BATCH_CORES)}."
-        raise InputError(Diagnostic("RG1125", f"there is no core `{str(core)[:40]}` for a batch", hint=hint))
-    numbers = BATCH_CORES[core]
-    if lanes is not None and (isinstance(lanes, bool) or not isinstance(lanes, int) or lanes not in numbers):
-        hint = f"The core has at least {numbers[0]}." if device is None else "Leave out lanes: the device has its own."
-        said = f"the number of lanes is {lanes!r:.40}, and not an integer from {numbers[0]} to {numbers[-1]}"
+    if core != BARREL:
+        core_units(core)
+        hint = f"Call run_on_hardware; the core for a batch is {BARREL}."
+        raise InputError(Diagnostic("RG1125", f"there is no core `{core}` for a batch", hint=hint))
+    whole = isinstance(lanes, int) and not isinstance(lanes, bool)
+    if lanes is not None and not (whole and MIN_THREADS <= lanes <= MAX_THREADS):
+        hint = f"The core has at least {MIN_THREADS}." if device is None else "Leave out lanes: the device has its own."
+        said = f"the number of lanes is {lanes!r:.40}, and not an integer from {MIN_THREADS} to {MAX_THREADS}"
         raise InputError(Diagnostic("RG1009", said, hint=hint))
     limit = need_steps(limit_of(max_steps))
     request = request_of(
@@ -395,9 +394,8 @@ def run_batch_on_hardware(
         some = [rows[i] for i in which]
         if device is not None:
             return _batch_on_device(device, compiled.program, some, request.backward, seed, scale, limit)
-        several = max(numbers[0], min(len(rows), 8)) if lanes is None else lanes
         return _batch_simulated(
-            compiled.program, some, which, several, request.backward, seed, scale, verilator, limit, core
+            compiled.program, some, which, lanes or MIN_THREADS, request.backward, seed, scale, verilator, limit
         )
 
     (after, cotangents, ways), scales = _at_scales(ran, tried)
@@ -477,7 +475,7 @@ def _joined(parts: Sequence[tuple[list[int], _RanBatch]]) -> _RanBatch:
 
 def _batch_simulated(
     program: Any, rows: list[list[int]], which: Sequence[int], lanes: int, backward: bool, seed: int | None, scale: int,
-    verilator: Path | None, steps: int, core: str,
+    verilator: Path | None, steps: int,
 ) -> _RanBatch:  # fmt: skip
     """`which`: the numbers of the elements, for messages."""
     from retrograd.hdl.simulation.runs import Place, run_batch
@@ -485,7 +483,7 @@ def _batch_simulated(
     try:
         ran: list[SimulatedBatch] = run_batch(
             program, [dict(enumerate(row)) for row in rows], lanes, backward=backward, steps=steps,
-            loss=None if seed is None else Place(seed), scale=scale, folder=verilator, core=core,
+            loss=None if seed is None else Place(seed), scale=scale, folder=verilator,
         )  # fmt: skip
     except ValueError as error:
         raise BusError(str(error)) from None

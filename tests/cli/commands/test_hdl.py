@@ -173,19 +173,20 @@ def test_exit_codes_of_functions(cli: Cli) -> None:
         (["run", "f.py:cube", "0"], "RG0509", "cube"),
         (["run", "f.py:square", "0", "1", "--core", "barrel"], "RG0512", "the elements of a batch"),
         (["run", "p.rga", "--core", "barrel", "--batch", "b.npz"], "RG0512", "--batch is for functions"),
-        (["run", "f.py:square", "--batch", "b.npz"], "RG0512", "--batch is for the cores lanes and barrel"),
-        (["run", "f.py:square", "0", "1", "--shared", "x"], "RG0512", "--shared is for the cores lanes and barrel"),
-        (["run", "f.py:square", "0", "1", "--lanes", "2"], "RG0512", "--lanes is for the cores lanes and barrel"),
+        (["run", "f.py:square", "--batch", "b.npz"], "RG0512", "--batch is for the core barrel"),
+        (["run", "f.py:square", "0", "1", "--shared", "x"], "RG0512", "--shared is for the core barrel"),
+        (["run", "f.py:square", "0", "1", "--lanes", "2"], "RG0512", "--lanes is for the core barrel"),
         (
             ["run", "f.py:square", "--core", "barrel", "--batch", "b.npz", "--vcd", "b.vcd"],
             "RG0512",
             "--vcd is not for",
         ),
         (["run", "f.py:square", "--core", "barrel", "--batch", "b.npz"], "RG0501", "b.npz"),
-        (["verilog", "--core", "lanes", "--lanes", "65"], "RG0507", "the core lanes has 1 to 64"),
-        (["verilog", "--core", "lanes", "--lanes", "two"], "RG0507", "`two` is no integer"),
+        (["verilog", "--core", "lanes"], "RG1125", "there is no core `lanes`"),
+        (["formal", "--core", "lanes"], "RG1125", "there is no core `lanes`"),
+        (["verilog", "--core", "barrel", "--lanes", "two"], "RG0507", "`two` is no integer"),
         (["verilog", "--core", "barrel", "--lanes", "7"], "RG0507", "the core barrel has 8 to 16"),
-        (["verilog", "--lanes", "2"], "RG0512", "--lanes is for the cores lanes and barrel, and not for small"),
+        (["verilog", "--lanes", "2"], "RG0512", "--lanes is for the core barrel, and not for small"),
         (["formal", "order"], "RG0506", "no instruction or part is named `order`"),
         (["formal", "mask"], "RG0506", "no instruction or part is named `mask`"),
         (["verilog", "--format", "3,1"], "RG0604", "not 3"),
@@ -241,8 +242,8 @@ def test_a_batch_on_threads(cli: Cli) -> None:
     ]  # fmt: skip
     found = json.loads(cli(*arguments, "--format", "Q16.16", "--json")[1])
     assert found["gradients"] == {"x": [3.0, -4.0, 6.0]}
-    # Each thread without an element repeats the last one.
-    assert found["issued"] == 8 * found["steps"][0]
+    # A thread without an element repeats the last one, and does not count.
+    assert found["issued"] == sum(found["steps"])
     code, out, err = cli(*arguments, "--format", "Q16.16", "--max-steps", "2")
     assert (code, out) == (LIMIT, "")
     assert "element 0" in err
@@ -299,15 +300,15 @@ def test_proofs_of_the_other_core(cli: Cli) -> None:
 
 
 @pytest.mark.long
-def test_proofs_of_the_core_lanes(cli: Cli) -> None:
-    code, out, _ = cli("hdl", "formal", "imm.xor", "mask", "--core", "lanes")
+def test_proofs_of_the_core_barrel(cli: Cli) -> None:
+    code, out, _ = cli("hdl", "formal", "imm.xor", "turns", "--core", "barrel")
     assert code == OK
     assert out.splitlines()[-2:] == [
-        "0 modes not claimed of all runs, 22 ends reached",
-        "22 of 22 hold at Q4.4 on the core lanes",
+        "0 modes not claimed of all runs, 8 ends reached",
+        "8 of 8 hold at Q4.4 on the core barrel",
     ]
-    found = json.loads(cli("hdl", "formal", "imm.xor", "ROM", "--core", "lanes", "--json", "--workers", "2")[1])
-    assert (found["core"], found["held"]) == ("lanes", found["expected"])
+    found = json.loads(cli("hdl", "formal", "imm.xor", "ROM", "--core", "barrel", "--json", "--workers", "2")[1])
+    assert (found["core"], found["held"]) == ("barrel", found["expected"])
 
 
 @pytest.mark.long

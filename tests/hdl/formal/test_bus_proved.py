@@ -7,7 +7,6 @@ from collections.abc import Callable
 import pytest
 from retrograd.hdl.bus import host_interface
 from retrograd.hdl.formal.bus_proofs import BusProver, CopyingBusProver, CopyProver
-from retrograd.hdl.formal.lanes import LanesBusProver
 from retrograd.isa.words import Format
 
 Q8 = Format(8, 4)
@@ -16,7 +15,7 @@ Plant = Callable[[str, str, str], type]
 
 @pytest.mark.long
 @pytest.mark.parametrize("width", [8, pytest.param(64, marks=pytest.mark.long)])
-@pytest.mark.parametrize("prover_of", [BusProver, CopyingBusProver, LanesBusProver])
+@pytest.mark.parametrize("prover_of", [BusProver, CopyingBusProver])
 def test_every_claim(prover_of: type[BusProver], width: int) -> None:
     prover = prover_of(Format(width, width // 2))
     for name in prover.claims():
@@ -88,17 +87,6 @@ COPY_FAULTS = [
     # a stop moves the words
     ("goes_on | dma.read | dma.write", "goes_on | dma.read | dma.write | dma.stop", "stop of a copy", "no other words: writes"),
 ]  # fmt: skip
-#: the same, of the claims on lanes
-LANE_FAULTS = [
-    # commands go to one lane always, or to all
-    ("commanded.eq(Mux(lane.all, ~0, 1 << seen))", "commanded.eq(1 << seen)", "commands", "run starts lane 0"),
-    ("(steps != 0), commanded, 0)", "(steps != 0), (1 << p.lanes) - 1, 0)", "commands", "run starts lane 0"),
-    # the number of the lane is too large, or is lost; another slot sets it
-    ("lane.index.eq(_at_most(written[:8], p.lanes - 1))", "lane.index.eq(written[:8])", "lane", "it exists"),
-    ("self.selected.eq(seen)", "self.selected.eq(0)", "lane", "the lane is chosen"),
-    ("lane.all.eq(written[31])", "lane.all.eq(written[30])", "lane", "all is chosen"),
-    ("m.d.sync += steps.eq(written)", "m.d.sync += [steps.eq(written), lane.all.eq(0)]", "lane", "all is kept"),
-]  # fmt: skip
 #: the same, in direct memory access
 UNIT_FAULTS = [
     # a transfer goes on without a copy
@@ -134,12 +122,6 @@ def test_planted_faults_of_copies_are_refuted(
 ) -> None:
     planted(unit, old, new)
     _is_refuted(CopyingBusProver(Q8, interface=host_interface.HostInterface), claim, fact)
-
-
-@pytest.mark.parametrize(("old", "new", "claim", "fact"), LANE_FAULTS, ids=[new for _, new, _, _ in LANE_FAULTS])
-def test_planted_faults_of_lanes_are_refuted(planted: Plant, old: str, new: str, claim: str, fact: str) -> None:
-    planted("bus.host_interface", old, new)
-    _is_refuted(LanesBusProver(Q8, interface=host_interface.HostInterface), claim, fact)
 
 
 def _is_refuted(prover: BusProver, claim: str, fact: str) -> None:

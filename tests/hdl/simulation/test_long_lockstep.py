@@ -28,7 +28,7 @@ def tool(monkeypatch: pytest.MonkeyPatch) -> Any:
     """tools/long_runs/lockstep.py, with small shares; its cores are made anew."""
     monkeypatch.syspath_prepend(str(ROOT / "tools" / "long_runs"))
     found = importlib.import_module("lockstep")
-    for name, n in {"PROGRAMS": 1, "STATES": 8, "LANES_PROGRAMS": 1, "LANES_STATES": 2, "WHOLE": 1}.items():
+    for name, n in {"PROGRAMS": 1, "STATES": 8, "THREAD_PROGRAMS": 1, "THREAD_STATES": 2, "WHOLE": 1}.items():
         monkeypatch.setattr(found, name, n)
     made = found.made
     made.cache_clear()
@@ -63,7 +63,7 @@ def test_the_sets_are_all_cores_and_widths(tool: Any) -> None:
     sets = tool.SETS.values()
     assert {(s.core, s.format.width, s.all_units) for s in sets} == {
         (core, width, units)
-        for core in ("small", "fast", "lanes")
+        for core in ("small", "fast", "barrel")
         for width in (8, 16, 32, 64)
         for units in (True, False)
     }
@@ -159,8 +159,8 @@ def test_wrong_options(tool: Any, options: list[str], capsys: pytest.CaptureFixt
 def test_shares_in_verilator(
     tool: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One of each kind, the core lanes among them; and Verilog that counts each instruction twice."""
-    sets = ["small-Q4.4-logic", "lanes-Q4.4"]
+    """One of each kind, the core barrel among them; and Verilog that counts each instruction twice."""
+    sets = ["small-Q4.4-logic", "barrel-Q4.4"]
     assert (
         tool.main([*(f"--set={name}" for name in sets), "--instructions", "2", "--store", str(tmp_path / "s.txt")]) == 0
     )

@@ -37,8 +37,7 @@ from retrograd.hdl.parameters import Parameters
 from retrograd.isa.diagnostics import DeviceError, Diagnostic, InputError, nearest, printable
 from retrograd.isa.files import check_output, write_file
 from retrograd.isa.manual.description import group_title
-from retrograd.isa.microarchitecture.lanes import BATCH_CORES, LANES
-from retrograd.isa.microarchitecture.micro_operations import BARREL, MIN_THREADS, core_units
+from retrograd.isa.microarchitecture.micro_operations import BARREL, MAX_THREADS, MIN_THREADS, core_units
 from retrograd.isa.program import Program
 from retrograd.isa.words import Format, format_of
 from retrograd.presentation import Bar, columns
@@ -91,9 +90,6 @@ def _lacking(tool: str) -> DeviceError:
 # -----------------------------------------------------------------------------
 # Options and values that the commands of `retrograd hdl` share: format and sizes of the co-processor.
 
-#: the lanes of a core that is written or placed, unless --lanes is given
-SOME_LANES = 4
-
 
 def format_option(p: Parser, default: str = "32,16") -> None:
     """--format of the hardware."""
@@ -124,20 +120,18 @@ def frequency(text: str) -> float:
 
 def lanes_given(core: str, lanes: str | None) -> int | None:
     """The value of --lanes, None where it is not given. Raises InputError RG0502, RG0512, RG1125."""
-    if core not in BATCH_CORES:
-        core_units(core)
-        if lanes is not None:
-            raise fail("RG0512", f"--lanes is for the cores lanes and barrel, and not for {core}", "--core lanes")
+    core_units(core)
+    if core != BARREL and lanes is not None:
+        raise fail("RG0512", f"--lanes is for the core barrel, and not for {core}", "--core barrel")
     number = None if lanes is None else integer(lanes, "--lanes", 1)
-    if number is not None and number not in (numbers := BATCH_CORES[core]):
-        raise fail("RG0507", f"--lanes {lanes}: the core {core} has {numbers[0]} to {numbers[-1]}")
+    if number is not None and not MIN_THREADS <= number <= MAX_THREADS:
+        raise fail("RG0507", f"--lanes {lanes}: the core barrel has {MIN_THREADS} to {MAX_THREADS}")
     return number
 
 
 def core_name(p: Parameters) -> str:
-    """The core as text: small, or lanes with 4 lanes."""
-    of = {LANES: f" with {p.lanes} lane{'s' * (p.lanes > 1)}", BARREL: f" with {p.lanes} threads"}
-    return p.core + of.get(p.core, "")
+    """The core as text: small, or barrel with 8 threads."""
+    return p.core + f" with {p.lanes} threads" * (p.core == BARREL)
 
 
 #: words of a memory of a co-processor that is written as text or placed: 16 Mbit of code, and 2 GB of memory for Yosys
@@ -152,7 +146,7 @@ def parameters(options: CoreOptions) -> Parameters:
         if words > _MOST_WORDS:
             message = f"{option}: {words} words; tools of synthesis hold some 8 kB for each word of a memory"
             raise fail("RG0507", message, f"{_MOST_WORDS} or less")
-    lanes = lanes_given(options.core, options.lanes) or {LANES: SOME_LANES, BARREL: MIN_THREADS}.get(options.core, 1)
+    lanes = lanes_given(options.core, options.lanes) or (MIN_THREADS if options.core == BARREL else 1)
     try:
         return Parameters(w, code, data, core=options.core, lanes=lanes, dma=options.dma)
     except ValueError as error:
@@ -176,7 +170,7 @@ def arguments_of_build(p: Parser) -> None:
     p.add_argument("--board", choices=("ulx3s",), default="ulx3s", help="the board (default: ulx3s, with an ECP5-85F)")
     format_option(p)
     memory_options(p)
-    p.core_option(str(SOME_LANES))
+    p.core_option(lanes=True)
     p.add_argument("--mhz", metavar="MHZ", default="25", help="the clock of the co-processor (default: 25)")
     p.add_argument("--seed", metavar="N", default="1", help="of the placement (default: 1)")
     p.add_argument("--folder", metavar="DIR", help="keep the files of the tools here")
@@ -227,11 +221,10 @@ def arguments_of_formal(p: Parser) -> None:
         "opcodes",
         nargs="*",
         metavar="OPCODE",
-        help="such as mul.add; or multiplier, divider, ROM, bus, of the core lanes mask or order; of barrel turns or "
-        "threads (default: all of them)",
+        help="such as mul.add; or multiplier, divider, ROM, bus; of the core barrel also turns or threads (default: all)",
     )
     format_option(p, "8,4")
-    p.core_option("")
+    p.core_option()
     p.add_argument("--classes", action="store_true", help="the shortest opcode of each class only")
     p.add_argument("--seconds", metavar="N", default="60", help="for each proof at most (default: 60)")
     p.distribution_options("proofs are kept there, and not repeated")
@@ -246,8 +239,7 @@ def execute_formal(options: FormalOptions) -> int:
     from retrograd.isa.table import TABLE
 
     w, core = format_of(options.format), options.core
-    if core != LANES:
-        core_units(core)
+    core_units(core)
     every_part = parts_of(core)
     known = [*(o.name for o in TABLE), *every_part]
     chosen: list[str] = []
@@ -399,7 +391,7 @@ class StatOptions(CoreOptions):
 def arguments_of_stat(p: Parser) -> None:
     """Options of `retrograd hdl stat`."""
     format_option(p)
-    p.core_option(str(SOME_LANES))
+    p.core_option(lanes=True)
     p.add_argument("-o", "--output", metavar="FILE", help="write them as JSON (schema retrograd.gates/1)")
     p.json_option("retrograd.gates/1")
 
@@ -443,7 +435,7 @@ def arguments_of_synth(p: Parser) -> None:
     """Options of `retrograd hdl synth`."""
     format_option(p)
     memory_options(p)
-    p.core_option(str(SOME_LANES))
+    p.core_option(lanes=True)
     dma_option(p)
     p.add_argument("--mhz", metavar="MHZ", default="60", help="the clock to aim for (default: 60)")
     p.add_argument("--seed", metavar="N", default="1", help="of the placement (default: 1)")
@@ -511,7 +503,7 @@ def arguments_of_verilog(p: Parser) -> None:
     """Options of `retrograd hdl verilog`."""
     format_option(p)
     memory_options(p)
-    p.core_option(str(SOME_LANES))
+    p.core_option(lanes=True)
     p.add_argument(
         "--serial", metavar="N", help="with a serial line in place of the Wishbone bus, N clock cycles for each bit"
     )
@@ -577,7 +569,7 @@ def arguments_of_run(p: Parser) -> None:
         metavar="K",
         help="the loss's cotangent is 2^K, and divided by it (default: 0 for a program, auto for a function)",
     )
-    p.core_option("the number of elements of the batch, at most 8")
+    p.core_option(lanes=True)
     p.add_argument(
         "--verilator",
         action="store_true",
@@ -612,7 +604,7 @@ def execute_run(options: RunOptions) -> int:
     if options.activity is not None:
         check_output(options.activity)
     lanes_given(options.core, options.lanes)
-    if options.core in BATCH_CORES:
+    if options.core == BARREL:
         if options.vcd is not None:
             raise fail("RG0512", f"--vcd is not for the core {options.core}", "leave out --vcd")
         if options.batch is None:
@@ -622,7 +614,7 @@ def execute_run(options: RunOptions) -> int:
         return _run_batch(options)
     option = given_option(options, ("--batch", "--shared"))
     if option is not None:
-        raise fail("RG0512", f"{option} is for the cores lanes and barrel", "--core lanes")
+        raise fail("RG0512", f"{option} is for the core barrel", "--core barrel")
     if options.vcd is not None:
         if options.verilator:
             raise fail("RG0512", "--vcd is for Amaranth's simulator", "leave out --verilator")
@@ -854,7 +846,7 @@ def _run_function(options: RunOptions) -> int:
 
 
 def _run_batch(options: RunOptions) -> int:
-    """Each element of a batch on a lane of its own."""
+    """Each element of a batch on a thread of its own."""
     from retrograd.cli.batches import batch_values
     from retrograd.hardware import run_batch_on_hardware
     from retrograd.hdl.bus.links import UnfinishedRun
@@ -868,7 +860,6 @@ def _run_batch(options: RunOptions) -> int:
             *values,
             in_axes=in_axes,
             lanes=lanes_given(options.core, options.lanes),
-            core=options.core,
             format=None if options.format is None else format_of(options.format),
             precision=options.precision,
             loss=options.grad,
@@ -901,5 +892,5 @@ def _run_batch(options: RunOptions) -> int:
     ]
     print(columns(rows, right=range(len(rows[0]))) + "\n")
     back = f", {found.backward_issued} in {found.backward_cycles} back with cotangents" if gradients else ""
-    print(f"{found.steps.sum()} instructions, issued as {found.issued} in {found.cycles} cycles{back}")
+    print(f"{found.issued} instructions in {found.cycles} cycles{back}")
     return OK
