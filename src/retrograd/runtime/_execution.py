@@ -479,7 +479,9 @@ class Request:
 
     def called(self, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         """All arguments after the run, by position and by name. Raises as `run`."""
-        return self.function.results(*self.called_from(0, args, keywords))
+        found = self.called_from(0, args, keywords)
+        # Behind the run: a function that cannot be compiled need not have a name for its results.
+        return self.function.results(*found)
 
     def called_from(self, first: int, args: tuple[Any, ...], keywords: dict[str, Any]) -> list[Any]:
         """The arguments from a position on after the run. Raises as `run`."""
