@@ -695,7 +695,7 @@ class Trees:
     def _product(self, x: Expr, y: Expr, s: int, added: int) -> Value:
         """⌊(x·y + added) / 2^s⌋, s > 0, added ≤ 2^(W−1)."""
         known = self._known_factor(x, y)
-        if known is not None and s < LANE_WIDTH and -1 << s < known[0] <= 1 << s:
+        if known is not None and s < LANE_WIDTH and -1 << s < known[0] <= 1 << s and added in (0, 1 << s - 1):
             return self._product_with_fraction(*known, s, added)
         if self._lanes > 1 and self._w.width == LANE_WIDTH:
             low, high = self._once(("words", x, y, added), lambda: self._two_words(x, y, added))
