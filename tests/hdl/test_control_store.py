@@ -21,7 +21,7 @@ from support import lockstep
 
 Q8, Q16, Q32, Q64 = Format(8, 4), Format(16, 8), Format(32, 16), Format(64, 32)
 NO_DIVIDER = frozenset(Unit) - {Unit.DIVIDER}
-SHORT = [(Q8, "small", frozenset(Unit)), (Q8, "fast", frozenset(Unit)), (Q16, "lanes", NO_DIVIDER)]
+SHORT = [(Q8, "small", frozenset(Unit)), (Q8, "fast", frozenset(Unit)), (Q16, "small", NO_DIVIDER)]
 SHORT += [(Q32, "small", frozenset({Unit.LOGIC}))]
 SHORT += [(Format(8, frac), "fast", frozenset(Unit)) for frac in (0, 7)]  # formats without lognums
 LONG = [

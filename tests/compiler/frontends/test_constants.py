@@ -155,7 +155,9 @@ def test_a_number_is_kept_warned_of_or_refused(position: Position, c: float, w: 
             assert d.span.file.endswith("test_constants.py")
             assert d.line
             assert d.hint is not None
-            assert w.remedy(c) in d.hint
+            # Lognums are no values of functional programs.
+            remedy = w.remedy(c).replace(", but a lognum does" if position is _functional else "\0", "")
+            assert remedy in d.hint
             return
         run(w)
         run(w)
