@@ -817,7 +817,7 @@ class Trees:
             if s > ROOT_SHIFT:
                 self.unsound_truths.append(~sound)
             return root.to(self._word)
-        if s > ROOT_SHIFT and self._long:
+        if ROOT_SHIFT < s < LANE_WIDTH and self._long:
             return long_root(x, s)
         if s <= ROOT_SHIFT and self._w.width == LANE_WIDTH and not module.tables:
             return near_root(x, s)
