@@ -614,7 +614,8 @@ class Translator:
         The function of d ⊕= f(a, b) gives f(a, b) alone: d += f(a, b) and a later d −= f(a, b) share one call.
         """
         guards, update = _guards(found, self.modes), found.update
-        if update is None:
+        # On a device the words that stay beside a call take registers.
+        if update is None or self.variant.device:
             values, failed = self._called(i, found, words, list(found.after.values()), guards)
             return dict(zip(found.after, values, strict=True)), failed
         target = update.place
