@@ -20,9 +20,11 @@ class Losing(Executor):
         self._waiting: list[tuple[Future[Any], Callable[..., Any], tuple[Any, ...]]] = []
         self._changed = threading.Condition()
         self._ended = False
+        self.lost = self.most = 0
+        #: how many of the last tasks were lost, one after the other
+        self._together = 0
         self._thread = threading.Thread(target=self._work, daemon=True)
         self._thread.start()
-        self.lost = self.most = 0
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **_: Any) -> Future[Any]:
         future: Future[Any] = Future()
@@ -49,6 +51,9 @@ class Losing(Executor):
 
     def _end(self, future: Future[Any], fn: Callable[..., Any], args: tuple[Any, ...]) -> None:
         way = self._random.randrange(3) if self._random.random() < self._share else None
+        # A task that is lost nine times is given up: the last one that waits would meet them by chance.
+        way = None if self._together == 6 and self._share < 1 else way
+        self._together = 0 if way is None else self._together + 1
         self.lost += way is not None
         if way == 2:
             future.cancel()
