@@ -24,7 +24,10 @@ from retrograd.isa.diagnostics import InputError
 
 from retrograd.runtime import _distribution
 
-pytestmark = pytest.mark.long
+#: A pool whose process was killed joins its processes in a thread, while `submit` may add one: CPython's executor then
+#: ends this thread by an error. The pool is given up anyway, and its tasks move.
+_JOINED = "ignore:(?s)Exception in thread.*dictionary changed size:pytest.PytestUnhandledThreadExceptionWarning"
+pytestmark = [pytest.mark.long, pytest.mark.filterwarnings(_JOINED)]
 HERE = Path(__file__).parent
 
 
