@@ -304,8 +304,10 @@ class Policy:
         """
         costs = self.costs
         to_import = self.to_import()
-        # The bound of a decision that is not recorded is not read, and most runs take microseconds.
-        wait = costs.longest_wait(len(program.code), differentiating, to_import) if _records else 0.0
+        # The bound is that of a run from an end. Where decisions are not recorded it is not read, and runs take
+        # microseconds.
+        bounded = whole and bool(_records)
+        wait = costs.longest_wait(len(program.code), differentiating, to_import) if bounded else 0.0
         if python and to_import:
             found = self._in_python(account, self.python, to_import, Reason.IMPORT, differentiating)
             if found is not None:

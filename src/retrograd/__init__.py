@@ -21,7 +21,7 @@ def _other_names() -> dict[str, str]:
         "jacrev": "it is rg.jacobian", "jacfwd": "it is rg.jacobian, or a column of it rg.jvp",
         "value_and_gradient": "it is rg.value_and_grad", "gradient": "it is rg.grad", "derivative": "it is rg.grad, or rg.jvp",
         "linearize": "it is rg.jvp", "pmap": "it is rg.run_batch or rg.vmap, with `executor=` on several machines",
-        "checkpoint": "a reversible loop needs none; for others see docs/guides/time-and-space.md",
+        "checkpoint": "a reversible loop needs none; for others there is rg.checkpoints (docs/guides/time-and-space.md)",
         "custom_vjp": custom, "custom_jvp": custom, "custom_gradient": custom,
         "stop_gradient": "name the arguments to differentiate by, as in rg.grad(f, 'x')",
         "lax": loops, "scan": loops, "cond": loops, "while_loop": loops, "fori_loop": loops,

@@ -330,7 +330,6 @@ class Lowering:
             checks: tuple[InRange, ...] = ()
             if i.op == "const":
                 if not -length <= i.param < length and not reached:
-                    assert isinstance(t.element, ScalarType)
                     self.body.emit(Check(Test("ne", Const(0), Const(0)), "RG0801", "a part that is not there", at.span))
                     assert isinstance(t.element, ScalarType)
                     return Value(Word(t.element.kind), (const(0, t.element.kind),))
