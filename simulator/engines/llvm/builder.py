@@ -6,7 +6,7 @@ A vector type has one element for each lane. Pointers are opaque: `Pointer` valu
 from __future__ import annotations
 
 import struct as packing
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache, partial, reduce
 from hashlib import sha256
@@ -355,6 +355,7 @@ class ModuleBuilder:
         self._globals: dict[str, str] = {}
         #: functions of the module that are defined
         self.callees: dict[str, Callee] = {}
+        self._shared: dict[str, dict[Hashable, Callee]] = {}
         self._declared: dict[tuple[str, tuple[Type, ...]], Callee] = {}
         self.functions: list[FunctionBuilder] = []
 
@@ -392,13 +393,24 @@ class ModuleBuilder:
         return out
 
     def shared(
-        self, name: str, result: Type, parameters: Mapping[str, Type], attributes: str, build: Callable[..., Value]
+        self,
+        name: str,
+        result: Type,
+        parameters: Mapping[str, Type],
+        attributes: str,
+        build: Callable[..., Value],
+        of: Hashable = None,
     ) -> Callee:
-        """An internal function, defined on first use: `build` emits its body, given it and its arguments, and returns the result."""
-        if name not in self.callees:
-            f = self.function(name, result, parameters, attributes)
+        """An internal function, defined on first use: `build` emits its body, given it and its arguments, and returns the result.
+
+        `of`: what it computes, where its name does not say it all; each gets a name of its own, as f and f_2.
+        """
+        same = self._shared.setdefault(name, {})
+        if of not in same:
+            f = self.function(f"{name}_{len(same) + 1}" if same else name, result, parameters, attributes)
+            same[of] = f.callee
             f.ret(build(f, *f.arguments))
-        return self.callees[name]
+        return same[of]
 
     def table(self, values: Sequence[int], t: Type) -> str:
         """The name of a constant table with words of that type."""

@@ -640,13 +640,14 @@ class Translator:
             values = [trees.value(tree) for tree in roots]
             return inner.pack(*values, inner.any([*failed, *trees.unsound()], self.word.truth))
 
-        opcode = found.opcode
-        name = (opcode.name if found.update is None else opcode.entry.name).replace(".", "_")
-        name += f"{'_lifted' * found.differentiating}{'_same' * found.same}{'_lanes' * (self.lanes > 1)}"
-        if shifts(i.opcode):
+        opcode, update = found.opcode, found.update
+        value_alone = update is not None and roots == [update.value]
+        name = (opcode.entry.name if value_alone else opcode.name).replace(".", "_")
+        if shifts(found.opcode):
             name += f"_by{i.imm}"
         parameters = {f"word{k}": self.word for k in range(len(words))}
-        callee = self.module.shared(name, result, parameters, f"{PURE} noinline", build)
+        of = (*words, *roots, *guards, len(roots), self.lanes)
+        callee = self.module.shared(name, result, parameters, f"{PURE} noinline", build, of)
         both = self.code.call(callee, *words.values())
         return [both.part(k) for k in range(len(roots))], both.part(len(roots))
 

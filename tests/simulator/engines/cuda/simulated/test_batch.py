@@ -17,11 +17,15 @@ from retrograd.assembler.assemble import assemble
 from retrograd.examples import bessel, bundle_adjustment
 from retrograd.isa.diagnostics import DeviceError, ImageError
 from retrograd.isa.encoding import Instruction, encode
+from retrograd.isa.entries import Opcode
+from retrograd.isa.table import TABLE
 from retrograd.simulator.engines.batch import cpu as on_cores
 from retrograd.simulator.engines.batch.layout import BatchLayout
 from retrograd.simulator.engines.cuda import batch as on_gpus
 from retrograd.simulator.engines.cuda import runtime
 from retrograd.simulator.engines.cuda.batch import Setting, Timed
+from retrograd.simulator.engines.llvm.instructions import step_of
+from retrograd.simulator.engines.translator.translate import OUT_OF_LINE
 from support import generator, kernel_on_host
 
 import retrograd as rg
@@ -228,6 +232,30 @@ def test_who_runs_past_the_limit_fails(tier: str) -> None:
         found = on_gpus.run_batch(program, np.full((3, 1), 7, dtype=np.uint64), limit=limit)
         assert found.failed.tolist() == failed
         assert found.rows[:, 0].tolist() == [7 if failed else 10] * 3
+
+
+def test_updates_of_a_long_function_have_code_of_their_own(bare: Any) -> None:
+    """d += f(a, b), d −= f(a, b) and d ^= f(a, b) in one program: calls share a function where it computes the same only."""
+    words = rg.Format(32, 16)
+    updates: dict[str, list[Opcode]] = {}
+    for opcode in TABLE:
+        if {"rd", "ra"} <= set(opcode.fields) <= {"rd", "ra", "rb", "imm"}:
+            found = step_of(Instruction(opcode, rd=3, ra=1, rb=2, imm=1), words)
+            if found.size > OUT_OF_LINE and found.update and not found.memory:
+                updates.setdefault(opcode.entry.name, []).append(opcode)
+    assert {"fexp", "flog", "fsin", "fcos", "fatan2"} <= updates.keys()
+    for opcodes in updates.values():
+        assert len(opcodes) > 1
+        lines = [".memory 11", "start", "ld.add r1, [r0]", "ld.add r2, [r0 + 1]"]
+        written = [(o, imm) for o in opcodes for imm in ((1, 2) if "imm" in o.fields else (None,))]
+        for d, (opcode, imm) in enumerate(written, 3):
+            given = [name for name, field in (("r1", "ra"), ("r2", "rb")) if field in opcode.fields]
+            lines += [f"add r{d}, 3", ", ".join([f"{opcode.name} r{d}", *given, *([] if imm is None else [str(imm)])])]
+            lines += [f"st.add [r0 + {d}], r{d}"]
+        program = assemble("\n".join([*lines, "finish"]), format=words)
+        rows = [[3 << 15, 5 << 14, *[0] * 9], [1 << 13, 1 << 18, *[0] * 9]]
+        found = compare(program, rows)
+        assert len(found.failed) < 2
 
 
 def test_batches_of_none_and_one(translated: Any) -> None:
