@@ -125,20 +125,33 @@ def long_quotient(x: Value, y: Value, w: Format, places: int) -> WideQuotient:
 
 
 def rounded_quotient_in_lanes(x: Value, y: Value, places: int) -> tuple[Value, Value]:
-    """(the same in lanes of 64 bits, whether it is right)"""
-    code = x.code
+    """(the same in lanes of 64 bits, whether it is right): right where |z| < 2^61, and y < 2^49 if z ≥ 2^49.
+
+    Where a rounding is not sure, ⌊2z⌋ decides, in two digits: the first is a multiple of 2^14 where 2z has more than 50 bits,
+    and its remainder, below 2^14·|y|, a word; the second is the quotient of this remainder, less than 1 too large or right.
+    """
+    code, far = x.code, 1 << 14
     ratio = _ratio(x, y, places)
     whole, nearest = _nearest(ratio)
-    small = code.intrinsic("fabs", ratio).lt(2.0**49)
+    size = code.intrinsic("fabs", ratio)
+    sound = size.lt(2.0**61)
+    # |y| < 2^(64 + places) / 2^50
+    if places > 34:
+        sound = sound & (size.lt(2.0**49) | code.intrinsic("fabs", _double(y)).lt(2.0**49))
     all_sure = _is_sure(ratio, whole).convert("bitcast", integer(x.type.lanes)).eq(-1)
 
     def unsure() -> Sequence[Value]:
-        twice, _ = near_quotient(x, y, places + 1)
+        a, b, twice = x.to(I64, "sext"), y.to(I64, "sext"), ratio * 2.0
+        digit = size.lt(2.0**49).select(_nearest(twice)[1], _nearest(twice * (1 / far))[1] * far)
+        rest = (a << places + 1 if places < 63 else code.constant(a.type, 0)) - digit * b
+        digit_after = _nearest(rest.convert("sitofp", DOUBLE) * (_scaled_inverse(y, places) * 2.0**-places))[1]
+        rest = rest - digit_after * b
+        above = (rest ^ b).lt(0) & rest.ne(0)
         # 0 stays 0: a divisor of 0 gives ⌊2z⌋ = 0.
-        return ((twice + 1).sar(1),)
+        return ((digit + digit_after + above.to(I64, "sext") + 1).sar(1),)
 
     (quotient,) = code.likely(all_sure, (nearest,), unsure)
-    return quotient, small
+    return quotient, sound
 
 
 def _is_sure(real: Value, whole: Value) -> Value:
@@ -163,8 +176,13 @@ def _double(x: Value) -> Value:
 
 def _ratio(x: Value, y: Value, s: int) -> Value:
     """x·2^s / y in doubles, as a product with 2^s / y: quotients by the same divisor, or by that of a loop, share the division."""
+    return _double(x) * _scaled_inverse(y, s)
+
+
+def _scaled_inverse(y: Value, s: int) -> Value:
+    """2^s / y in doubles."""
     divisor = _double(y)
-    return _double(x) * (y.code.constant(divisor.type, 2.0**s) / divisor)
+    return y.code.constant(divisor.type, 2.0**s) / divisor
 
 
 def _nearest(ratio: Value) -> tuple[Value, Value]:

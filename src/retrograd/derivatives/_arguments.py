@@ -554,8 +554,8 @@ def automatic(w: Format) -> tuple[int, ...]:
     """The scales of `"auto"`, from the greatest: 2s, s, 0, −s for s = (W − F)/4, and 0, −1, −2, −3 where s is 0. In Q32.32 16, 8, 0, −8.
 
     At 2s half of the bits before the point are left: cotangents are below 2^15 in Q32.32, and have 48 places. At 24 the
-    gradients of the benchmarks are no better, except through 100 steps of planets, and quotients leave their lanes
-    (`engines/llvm/trees.py`), which takes twice as long. The last scale leaves three quarters of the places, or more.
+    gradients of the benchmarks are no better, except through 100 steps of planets. The last scale leaves three quarters
+    of the places, or more.
     """
     s = (w.width - w.frac) // 4
     scales = (2 * s, s, 0, -s) if s else (0, -1, -2, -3)

@@ -340,12 +340,12 @@ def test_truths(w: Format) -> None:
 LONG_PLACES = (0, 1, 17, 31, 32, 48, 61, 62, 63)
 
 
-def long_rows(count: int, seed: int) -> list[Row]:
+def long_rows(count: int, seed: int, of: Sequence[int] = LONG_PLACES) -> list[Row]:
     """Words whose quotients have up to 65 bits, many of them ties or next to them, and squares of such roots."""
     rng = random.Random(seed)
     out: list[Row] = []
     for _ in range(count):
-        places, bits = rng.choice(LONG_PLACES), rng.randint(2, 65)
+        places, bits = rng.choice(of), rng.randint(2, 65)
         twice = rng.getrandbits(bits) | 1 << bits - 1
         y = rng.getrandbits(max(1, min(63, 63 + places - bits))) | 1
         x = (twice * y >> places + 1) + rng.randrange(-1, 2)
@@ -465,6 +465,17 @@ def test_quotients_close_to_integers_side_by_side() -> None:
     for s in (0, w.frac, w.width):
         rows = close_rows(w, s, random.Random(s))
         assert check_lanes([[div_shift(a, b, s)]], rows, 8) < 0.5
+
+
+@pytest.mark.parametrize("places", [*LONG_PLACES, 34, 35, 40])
+def test_long_quotients_side_by_side(places: int) -> None:
+    """From 2^49 to 2^61, in two digits; doubted beyond, and for divisors from 2^49 on where the first remainder is no word."""
+    low = div_round(a, b, places)
+    rows = some_rows(Format(), 400) + long_rows(4000, places, (places,))
+    assert check_lanes([[low, div_round(a, b, places - 64)]], rows, 8) < 0.6
+    signed = Format().signed
+    lengths = [abs((signed(x) << places) // signed(y)).bit_length() for x, y, *_ in rows if y]
+    assert sum(50 < length < 61 for length in lengths) > 500
 
 
 def rows_near_ties(s: int, count: int) -> list[Row]:
