@@ -401,34 +401,33 @@ class LaneLoop(ArrayLoop):
             found.store(states.ne(PENDING).convert("bitcast", integer(lanes)).eq(0))
         return found.load()
 
-    def _rows(self, first: Value, stride: Value) -> tuple[Value, Pointer, Pointer]:
-        """(whether the numbers of all lanes are neighbours, where these begin, where that of each lane lies), from lane to lane `stride` bytes."""
-        code = self.code
-        places = first.of(I8)[code.vector(range(self.lanes), I64) * stride.splat(self.lanes)]
-        each = Pointer(code, places.name, I64, places.type)
-        return stride.eq(8), first.of(I64.vector(self.lanes)), each
+    def _rows(self, first: Value, stride: Value) -> Iterator[Pointer]:
+        """Where the number of each lane lies, from lane to lane `stride` bytes."""
+        for _ in range(self.lanes):
+            yield first.of(I64)
+            first = first + stride
 
     def _read_rows(self, first: Value, stride: Value) -> Value:
-        """64 bits of each lane's row."""
-        near, start, places = self._rows(first, stride)
+        """64 bits of each lane's row. Apart, they are read one by one: a gather takes three times as long on Zen 4."""
         code = self.code
         row, apart, both = map(code.block, ("row", "apart", "both"))
-        code.branch(near, row, apart)
+        code.branch(stride.eq(8), row, apart)
         code.start(row)
-        one = start.load(8)
+        one = first.of(I64.vector(self.lanes)).load(8)
         code.jump(both)
         code.start(apart)
-        other = places.gather(code.constant(I1.vector(self.lanes), -1), 8)
+        other = code.gathered([place.load() for place in self._rows(first, stride)])
         code.start(both)
         return code.phi((one, row), (other, apart), type_=one.type)
 
     def _write_rows(self, first: Value, stride: Value, value: Value) -> None:
         """Write 64 bits into each lane's row."""
-        near, start, places = self._rows(first, stride)
+        near = stride.eq(8)
         with self.code.when(near, "row"):
-            start.store(value, 8)
+            first.of(I64.vector(self.lanes)).store(value, 8)
         with self.code.unless(near, "apart"):
-            places.scatter(value, self.code.constant(I1.vector(self.lanes), -1), 8)
+            for k, place in enumerate(self._rows(first, stride)):
+                place.store(value.lane(k))
 
     def _vector(self, address: Value) -> Pointer:
         """The word of an address in all lanes."""

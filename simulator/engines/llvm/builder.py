@@ -539,6 +539,14 @@ class FunctionBuilder:
             out = found.name
         return found
 
+    def gathered(self, values: Sequence[Value]) -> Value:
+        """The vector with each value in its lane."""
+        t = values[0].type.vector(len(values))
+        found = "poison"
+        for k, value in enumerate(values):
+            found = self.let(f"insertelement {t} {found}, {value}, i64 {k}", t).name
+        return Value(self, t, found)
+
     def phi(self, *arms: tuple[Operand, Block], type_: Type) -> Value:
         """At the beginning of a block: the value that belongs to the block from which control came."""
         given = ", ".join(f"[ {self.operand(v, type_)}, %{block.label} ]" for v, block in arms)
