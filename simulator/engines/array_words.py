@@ -62,24 +62,6 @@ def fresh_zeros(count: int, dtype: Any) -> NDArray[Any]:
     return np.frombuffer(_fresh_pages(size), dtype)
 
 
-class ClearedWords:
-    """Zero words whose pages are given back by `clear`, which takes the time of the pages that were used.
-
-    Only where `are_supported`: other systems than Linux keep the words of pages that are given back.
-    """
-
-    are_supported = sys.platform == "linux" and hasattr(mmap, "MADV_DONTNEED")
-
-    def __init__(self, count: int, w: Format) -> None:
-        dtype = np.dtype(DTYPES[w.width])
-        self._pages = _fresh_pages(count * dtype.itemsize)
-        self.array: NDArray[Any] = np.frombuffer(self._pages, dtype)
-
-    def clear(self) -> None:
-        """Set all words to zero."""
-        self._pages.madvise(mmap.MADV_DONTNEED)
-
-
 #: a number of 64 bits for each page of this process
 _PAGE_MAP = "/proc/self/pagemap"
 
@@ -88,7 +70,8 @@ class ReusedZeros:
     """Zeros for one run after another, in pages that stay. What a run has changed becomes zero before the next one.
 
         zeros = ReusedZeros.of(count)    `zeros.array` has at least `count` words of 64 bits, from `zeros.address` on
-        zeros.used(steps)                a run of that many steps has ended, and the array may serve another run
+        zeros.clear(steps)               a run of that many steps has ended, and another one begins
+        zeros.used(steps)                it has ended, and the array may serve any other run
 
     The first use of a page costs a microsecond or more, and twice that where it is read before it is written. To clear
     it costs a twentieth. The system reports the pages in use (`_PAGE_MAP`); it is asked only behind a run that has met
@@ -98,7 +81,8 @@ class ReusedZeros:
     Traps: an array of which views are left is not used again. A view must not be written to behind the run.
     """
 
-    are_supported = ClearedWords.are_supported and os.access(_PAGE_MAP, os.R_OK)
+    #: other systems than Linux keep the words of pages that are given back
+    are_supported = sys.platform == "linux" and hasattr(mmap, "MADV_DONTNEED") and os.access(_PAGE_MAP, os.R_OK)
     #: arrays that have served a run: at most `_MOST`, of at most `_LARGEST` pages in use
     _spare: ClassVar[list[ReusedZeros]] = []
     _MOST, _LARGEST = 4, 4096
@@ -137,14 +121,22 @@ class ReusedZeros:
 
     def used(self, steps: int) -> None:
         """Keep the array for another run."""
-        self._steps = steps
-        if _page_faults() != self._faults:
-            self._resident = None
+        self._ended(steps)
         self._spare.append(self)
         del self._spare[: -self._MOST]
 
+    def clear(self, steps: int) -> None:
+        """Set all words to zero between two runs of their user, who may keep views."""
+        self._ended(steps)
+        self._clear()
+        self._faults = _page_faults()
+
+    def _ended(self, steps: int) -> None:
+        self._steps = steps
+        if _page_faults() != self._faults:
+            self._resident = None
+
     def _clear(self) -> None:
-        """Set all words to zero."""
         if self._resident is None:
             self._resident = _pages_in_use(self.address, len(self._pages))
         if sum(n for _, n in self._resident) > min(self._LARGEST, self._FEW + self._steps // self._STEPS):

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from retrograd.isa.program import Program
 from retrograd.simulator.engines import tiering
-from retrograd.simulator.engines.array_words import ClearedWords, address_of, zeros
+from retrograd.simulator.engines.array_words import ReusedZeros, address_of, zeros
 from retrograd.simulator.engines.batch.layout import (
     BatchLayout,
     ResultArray,
@@ -62,8 +62,8 @@ SHORT = 1 << 22
 FAR = 16
 #: bytes of a line of the cache
 LINE = 64
-#: zero words of an instance from which on it begins with fresh pages: to write the zeros takes longer than a call for
-#: each instance
+#: zero words of an instance from which on it begins with pages that are cleared: to write the zeros takes longer than a
+#: call for each instance
 SPARSE = 1 << 16
 #: seconds between two updates of the progress of threads
 GLANCE = 0.2
@@ -252,9 +252,9 @@ class _RowRun:
         self.n = n = len(self.memory)
         ranges = of._shared if n == of._words else layout.shared(n)
         #: the words behind are zeros
-        begin = max(len(program.data), len(shared))
+        self.begin = begin = max(len(program.data), len(shared))
         #: whether instances begin on cleared memory, in place of copied zeros
-        self.sparse = ClearedWords.are_supported and n - begin >= SPARSE
+        self.sparse = ReusedZeros.are_supported and n - begin >= SPARSE
         if self.sparse:
             ranges = [(address, min(size, begin - address)) for address, size in ranges if address < begin]
         self.table = array_table(layout, ranges, given, kept, (self.steps, self.lost, self.cycles), self.format)
@@ -314,6 +314,7 @@ class _RowRun:
         if len(failed) and of._variant.ghosts is not None:
             self._execute_uncomputes(room)
             failed = self.status.nonzero()[0]
+        room.end()
         mark_large(self.kept, self.table)
         return RowCounts(
             steps=self.steps,
@@ -366,8 +367,10 @@ class _RowRun:
                 loop(table, first, last, *around)
                 return
             for at in range(first, last, together):
+                room.begin()
                 loop(table, at, min(at + together, last), *around)
-                room.cleared.clear()
+                # Each step, and each word that is there at the beginning, uses a word.
+                room.steps = self.begin + int(self.steps[at : at + together].sum())
 
         if self._wide is None:
             run(self._loop, 1)
@@ -409,6 +412,7 @@ class _RowRun:
         def work(first: int, last: int) -> NDArray[np.int64]:
             room = _Room(self)
             self.work(first, last, self.most, room)
+            room.end()
             return room.sums
 
         pending = int(np.count_nonzero(status == PENDING))
@@ -455,18 +459,31 @@ def _compare(key: Key, seconds: float, count: int, alone: bool) -> bool:
 class _Room:
     """Memory of a thread for instances, as many as there are lanes, and the sums of its instances.
 
-    `cleared`: the memory, if it is cleared behind each call of the loop.
+    `cleared`: the memory, if it is cleared before each call of the loop; `steps`: of the call before.
     """
 
     def __init__(self, run: _RowRun) -> None:
         lanes, n = run.lanes if run._wide is not None else 1, run.n
-        size = n + 1 if lanes == 1 else lanes * (n + 1 + REGISTERS) + LINE // (run.format.width // 8)
-        self.cleared = ClearedWords(size, run.format) if run.sparse else None
+        item = max(1, run.format.width // 8)
+        size = n + 1 if lanes == 1 else lanes * (n + 1 + REGISTERS) + LINE // item
+        self.cleared = ReusedZeros.of(-(-size * item // 8)) if run.sparse else None
+        self.steps: int | None = None
         self._words = zeros(size, run.format) if self.cleared is None else self.cleared.array
         self.sums = np.zeros(run.of._summed, dtype=np.int64)
         base = address_of(self._words)
         # Vectors are aligned to lines of the cache, since a vector across two lines takes two reads.
         self.memory, self.sums_at = base + (-base % LINE if lanes > 1 else 0), address_of(self.sums)
+
+    def begin(self) -> None:
+        """Clear the memory if an instance has run on it."""
+        if self.cleared is not None and self.steps is not None:
+            self.cleared.clear(self.steps)
+
+    def end(self) -> None:
+        """Leave the memory to other batches."""
+        if self.cleared is not None:
+            del self._words
+            self.cleared.used(self.steps or 0)
 
 
 @dataclass(frozen=True)
