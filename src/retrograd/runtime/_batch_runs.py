@@ -483,7 +483,8 @@ class _SequentialRunner:
                 machine = machine_for(
                     self.compiled.program, engine, backward=r.backward, overflow=r.overflow, core=r.core
                 )
-                blank = memory_words(self._begin, len(machine.memory), LARGE_IN_PYTHON)
+                first = self._begin
+                blank = memory_words(first, len(machine.memory), max(8 * len(first), LARGE_IN_PYTHON))
                 origin = machine.pc
             begin = blank.copy() if isinstance(blank, SparseWords) else list(blank)
             for place, word in zip(given, rows[i].tolist(), strict=True):
