@@ -342,7 +342,7 @@ LOOPS = {
                 .text
                 start
                 add     quarter, 0.25q
-                add     least, 1.0e-8q
+                add     least, 43               ; 1.001e-8
                 add     rounds, {{rounds}}
         again:  from.ne n, zero, next
                 add     term, 0.125q
