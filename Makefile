@@ -65,7 +65,7 @@ mutants:
 	$(PYTHON) tools/long_runs/mutants.py --each 3
 
 benchmark:
-	$(PYTHON) -m retrograd.cli.main bench --peers numba,enzyme,casadi,jax --report docs
+	$(PYTHON) -m retrograd.cli.main bench --peers numpy,numba,enzyme,casadi,jax --report docs
 
 clean:
 	rm -rf build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

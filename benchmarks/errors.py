@@ -6,7 +6,7 @@ from retrograd.isa.diagnostics import register
 
 register(
     ("RG1202", "no such peer", "A peer is another system with the same workloads, timed beside Retrograd.",
-     "Peers: numba, enzyme, casadi, warp, jax, torch, autograd."),
+     "Peers: numpy, numba, enzyme, casadi, warp, jax, torch, autograd."),
     ("RG1203", "not the figures of a benchmark", "A file of figures is JSON of the schema retrograd.bench/3, which `retrograd bench --json` writes.",
      "Write it again with this version."),
 )  # fmt: skip

@@ -569,7 +569,7 @@ See how fast Retrograd is beside other systems, and repeat the measurements:
 ```
 pip install 'retrograd[bench]'
 retrograd bench --quick                                         # a minute or two, without peers: correctness, ratios, toolchain
-retrograd bench --peers numba,enzyme,casadi,jax --report docs   # this page: a quarter of an hour on an idle machine
+retrograd bench --peers numpy,numba,enzyme,casadi,jax --report docs   # this page: a quarter of an hour on an idle machine
 retrograd bench --quick --check docs/benchmarks/quick.json      # ratios and counts against those kept with this page
 ```
 

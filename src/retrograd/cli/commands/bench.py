@@ -61,7 +61,7 @@ def arguments_of_bench(p: Parser) -> None:
     p.add_argument("--quick", action="store_true", help="small sizes, few repeats: a minute or two")
     p.add_argument(
         "--peers", metavar="A,B", default="",
-        help="other systems: numba, enzyme, casadi, warp, jax, torch, autograd, or all; pip install 'retrograd[bench]'",
+        help="other systems: numpy, numba, enzyme, casadi, warp, jax, torch, autograd, or all; pip install 'retrograd[bench]'",
     )  # fmt: skip
     p.add_argument("--data", metavar="FOLDER", help="ADBench's files, with folders ba and gmm: larger sizes")
     p.add_argument("--full", action="store_true", help="bundle adjustment at all sizes of --data, piece by piece: long")
