@@ -195,11 +195,19 @@ CORES: dict[str, Units] = {
 BARREL, MIN_THREADS, MAX_THREADS = "barrel", 8, 16
 
 
-def barrel_units(threads: int = MIN_THREADS) -> Units:
-    """The units of the core barrel. The divider takes two bits of x in each cycle of a turn."""
+#: the greatest number of slots of the core barrel: micro-operations in a turn
+MAX_SLOTS = 2
+
+
+def barrel_units(threads: int = MIN_THREADS, slots: int = 1) -> Units:
+    """The units of the core barrel. The divider takes two bits of x in each cycle of a turn. The second slot has a logic unit without a shifter,
+    and two operands, see `rows`.
+    """
+    lacks: tuple[frozenset[str], ...] = (frozenset(), frozenset({"select", *SHIFTS}))
     return Units(
-        multiplier=1, rom=1, digits=2 * threads, roots=threads, divider=1, flags=True, chained=True, threads=threads
-    )
+        multiplier=1, rom=1, digits=2 * threads, roots=threads, divider=1, flags=True, chained=True, threads=threads,
+        slots=(frozenset(Unit), frozenset({Unit.LOGIC}))[:slots], lacks=lacks if slots > 1 else (),
+    )  # fmt: skip
 
 
 def core_units(name: str) -> Units:

@@ -15,6 +15,14 @@ saved in a temporary.
 3. Port z reads the old value of a register or memory word that is written; so a selection, which has three operands,
 writes a temporary or z's own place.
 
+With two slots, a turn executes two micro-operations, neither of which reads the other's result:
+
+    turn: both slots read the old words;  each writes one word;  the two words stand in different banks
+
+The file of a thread has two banks with a write port each, `banks`: words of registers in the first, their cotangents
+in the second, temporaries in both. The second slot has a logic unit and two operands. It writes temporaries and
+registers; port x then reads the register's old word, so the row is `place op y`, or copies y.
+
 Trap: a row that writes BR or turns the direction is not the last, since the last row already fetches the next
 instruction.
 """
@@ -23,6 +31,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import permutations
+from typing import NamedTuple
 
 from retrograd.isa.entries import BAR, REGISTER_FIELDS
 from retrograd.isa.expr import Expr
@@ -42,8 +52,10 @@ from retrograd.isa.microarchitecture.micro_operations import (
 )
 from retrograd.isa.words import Format
 
-#: temporaries of a thread
+#: Temporaries of a thread. With two banks, the second half of them stands in the second bank.
 THREAD_TEMPORARIES = 128
+#: temporaries of a bank, where there are two
+BANK_TEMPORARIES = THREAD_TEMPORARIES // 2
 #: x op y = y op x
 _COMMUTATIVE = frozenset({"add", "and", "or", "xor", "eq", "ne", "mulshift", "mulround", "addfits"})
 #: operands that stand in registers beside the files, and the ports that can read them
@@ -88,6 +100,20 @@ class Row:
     drops: bool = False
     lands: bool = False
     turns: bool = False
+    #: what the second slot does in this turn: no mark of the rows above, and only results of the logic unit
+    second: Row | None = None
+
+    @property
+    def slots(self) -> tuple[Row, ...]:
+        """The row of each slot that does something, that of the first slot always."""
+        return (self, self.second) if self.second else (self,)
+
+    @property
+    def bank(self) -> int | None:
+        """The bank of the file that the slot writes into; None for no word of the file."""
+        if self.temporary is not None:
+            return self.temporary // BANK_TEMPORARIES
+        return _bank(self.place)
 
     def __str__(self) -> str:
         target = self.place or (f"t{self.temporary}" if self.temporary is not None else "")
@@ -95,7 +121,14 @@ class Row:
         marks += [name for name in ("addresses", "decides", "drops", "lands", "turns") if getattr(self, name)]
         name = f"{self.chain} {self.operation}".strip()
         issued = f"{name}({', '.join(map(str, self.operands))})" if self.operation else "–"
-        return f"{target} = {issued}" * bool(target) + issued * (not target) + "".join(f" [{mark}]" for mark in marks)
+        text = f"{target} = {issued}" * bool(target) + issued * (not target) + "".join(f" [{mark}]" for mark in marks)
+        return f"{text} ‖ {self.second}" if self.second else text
+
+
+def _bank(place: str | None) -> int | None:
+    """The bank of a place: words of registers, their cotangents; None for places beside the file."""
+    name = (place or "").removesuffix(BAR)
+    return int(place != name) if name in REGISTER_FIELDS else None
 
 
 @dataclass(eq=False)
@@ -137,6 +170,14 @@ def arrange(
     return _Arrangement(schedule, w, units, distinct, memory, drops, turns).rows()
 
 
+class _Issued(NamedTuple):
+    """A slot in a turn: its row, the operands, whose temporaries are not chosen yet, and the node that it writes."""
+
+    row: Row
+    operands: Sequence[Source | _Node] = ()
+    node: _Node | None = None
+
+
 #: temporary -> (cycle from which it can be read, node)
 _Values = dict[int, list[tuple[int, _Node]]]
 
@@ -160,12 +201,11 @@ class _Arrangement:
             self._take(name, made, name in drops)
         self._pending = [n for node in self._nodes for n in self._fitted(node)]
         self._cone = _cone(n for n in self._nodes if n.checks)
-        #: with the operands, whose temporaries are not chosen yet
-        self._rows: list[tuple[Row, list[Source | _Node]]] = []
-        #: a quotient on its way
+        self._units = units
+        #: of each turn, what the slots do
+        self._made: list[list[_Issued]] = []
+        #: a quotient on its way, and the turn in which it is written
         self._dividing: tuple[_Node, int] | None = None
-        #: row -> the node that it writes into a temporary
-        self._made: dict[int, _Node] = {}
 
     def _take(self, name: str, source: Source | _Node, drops: bool) -> None:
         """Let the place have its new value: of a node, or by a row that copies it."""
@@ -206,35 +246,82 @@ class _Arrangement:
     def rows(self) -> tuple[Row, ...]:
         """The rows, in order."""
         while self._pending or self._dividing:
-            if self._dividing and self._dividing[1] == len(self._rows):
-                node, self._dividing = self._dividing[0], None
-                self._write(node, Row())
-                continue
-            chosen = self._choose()
-            if chosen is None:
-                self._emit(Row(), [])
-            else:
-                self._issue(chosen)
+            quotient = None
+            if self._dividing and self._dividing[1] == len(self._made):
+                quotient, self._dividing = self._dividing[0], None
+            self._turn(quotient, self._begun(quotient))
         return self._marked()
 
-    def _choose(self) -> _Node | None:
-        able = [n for n in self._pending if self._able(n)]
-        free = [n for n in able if n.place is None or not self._may_be_direct(n)]
-        for wanted in (
-            [n for n in free if n in self._cone],
-            [n for n in able if n in self._cone],
-            [n for n in able if n.place == "br" and self._writes(n)],
-            [n for n in free if n.place is None],
-            [n for n in able if n.place is not None and self._writes(n)],
-            free,
-        ):
-            if wanted:
-                return wanted[0]
-        if self._dividing:
+    def _begun(self, quotient: _Node | None) -> list[_Node | None]:
+        """The node that each slot begins in this turn, in which the quotient is written."""
+        two = len(self._units.slots) > 1
+        self._heights: dict[_Node, int] = {}
+        if quotient:
+            # With two slots, the first may begin the next division.
+            ready = [n for n in self._pending if two and n.unit is Unit.DIVIDER and self._able(n)]
+            beside = [quotient, *ready[:1]]
+            return [ready[0] if ready else None, self._best(beside, quotient) if two else None]
+        one = self._best([])
+        if one is None:
+            if self._dividing:
+                return [None]
+            able = [n for n in self._pending if self._able(n)]
+            if not able:
+                raise ValueError("rows wait for each other")
+            for pair in permutations(able, 2) if two else ():
+                if self._fit(pair, pair) and all(self._urgency(n, pair) is not None for n in pair):
+                    return [*pair]
+            one = self._saved(able[0])
+        other = self._best([one]) if two else None
+        if other and not self._fit((one, other), (one, other)):
+            return [other, one]
+        return [one, other]
+
+    def _best(self, beside: Sequence[_Node], first: _Node | None = None) -> _Node | None:
+        """The node to begin next that fits beside the others of the turn; `first`: what the first slot writes."""
+        found = []
+        for k, node in enumerate(self._pending):
+            turn = (*beside, node)
+            pairs = [(first, node)] if first else [turn, turn[::-1]]
+            if node in beside or (beside and not any(self._fit(pair, turn) for pair in pairs)):
+                continue
+            urgency = self._urgency(node, beside)
+            if urgency is not None:
+                # With one slot, the order of the schedule is that of the longest paths.
+                height = self._height(node) if len(self._units.slots) > 1 else 0
+                found.append((urgency, -height, k, node))
+        return min(found)[-1] if found else None
+
+    def _urgency(self, node: _Node, beside: Sequence[_Node]) -> int | None:
+        """The lower, the earlier it begins; None: not in this turn. `beside`: nodes of the turn."""
+        if not self._able(node):
             return None
-        if not able:
-            raise ValueError("rows wait for each other")
-        return self._saved(able[0])
+        free, writes = node.place is None or not self._may_be_direct(node), self._writes(node, beside)
+        if node in self._cone:
+            return 0 if free else 1
+        if node.place == "br" and writes:
+            return 2
+        if node.place is None:
+            return 3
+        return 4 if writes else 5 if free else None
+
+    def _height(self, node: _Node) -> int:
+        """Turns from its begin to the end, along the longest path."""
+        if node not in self._heights:
+            behind = max((self._height(n) for n in self._pending if node in n.operands), default=0)
+            self._heights[node] = node.latency + behind
+        return self._heights[node]
+
+    def _fit(self, pair: Sequence[_Node], turn: Sequence[_Node]) -> bool:
+        """Whether two nodes can be in the two slots. `turn`: all nodes of the turn."""
+        second = pair[1]
+        into = [_bank(n.place) if self._writes(n, turn) else None for n in pair]
+        if into[0] == into[1] is not None or second.latency > 1 or second.chain or second.drops:
+            return False
+        if not self._units.able(1, second.operation):
+            return False
+        onto = into[1] is not None and _onto(second, second.operands) is not None
+        return onto or not self._writes(second, turn)
 
     def _able(self, node: _Node) -> bool:
         """All operands are written, and the divider is free."""
@@ -246,10 +333,13 @@ class _Arrangement:
         """Whether the place can be written by the node's row at all; port z reads the place's old value."""
         return len(node.operands) < 3 or node.place == "br" or node.operands[2] == Input(str(node.place))
 
-    def _writes(self, node: _Node) -> bool:
-        """Whether the node's row may write its place: no guard and no reader of the old value is left."""
-        place, others = str(node.place), [n for n in self._pending if n is not node]
-        if not self._may_be_direct(node) or self._untested() - {node} or any(n.drops for n in others):
+    def _writes(self, node: _Node, beside: Sequence[_Node] = ()) -> bool:
+        """Whether the node's row may write its place: no guard and no reader of the old value is left. `beside`: nodes
+        of the same turn, which read old values."""
+        if node.place is None:
+            return False
+        place, others = node.place, [n for n in self._pending if n is not node and n not in beside]
+        if not self._may_be_direct(node) or self._untested() - {node, *beside} or any(n.drops for n in others):
             return False
         return not any(n.reads(self._aliases(place)) for n in others)
 
@@ -274,39 +364,41 @@ class _Arrangement:
         self._pending.insert(0, save)
         return save
 
-    def _issue(self, node: _Node) -> None:
-        self._pending.remove(node)
-        row = Row(node.operation, (), node.node, node.chain)
-        if node.latency > 1:
-            self._dividing = node, len(self._rows) + node.latency - 1
-            self._emit(row, node.operands)
-            return
-        self._write(node, row)
+    def _turn(self, quotient: _Node | None, begun: Sequence[_Node | None]) -> None:
+        """A turn: each slot begins a node; it writes that node, or the first slot the quotient."""
+        for node in begun:
+            if node:
+                self._pending.remove(node)
+        first, *others = begun
+        written = [quotient or (first if first and first.latency == 1 else None), *others]
+        for node in written:
+            if node:
+                node.direct = self._writes(node)
+        turn: list[_Issued] = []
+        for node, ends in zip(begun, written, strict=True):
+            row, read = Row(), list[Source | _Node]()
+            if node:
+                row = Row(node.operation, (), node.node, node.chain)
+                # A value that stands in its place is read there.
+                read = [Input(str(x.place)) if isinstance(x, _Node) and x.direct else x for x in node.operands]
+                if node.latency > 1:
+                    self._dividing = node, len(self._made) + node.latency - 1
+                if turn and node.direct:
+                    read = _onto(node, read) or read
+            turn.append(_Issued(self._write(ends, row) if ends else row, read, ends))
+        self._made.append(turn if begun[-1] else turn[:1])
 
-    def _write(self, node: _Node, row: Row) -> None:
-        """The row in which the node's result is written: the row that issues it, or a later one."""
-        operands = node.operands if row.operation else []
-        self._pending.append(node)
-        node.direct = node.place is not None and self._writes(node)
-        self._pending.remove(node)
+    def _write(self, node: _Node, row: Row) -> Row:
+        """The row with the write of the node's result."""
         if node.drops and not node.direct:
             raise ValueError("a cotangent is discarded before all guards are tested")
         if node.place is not None and not node.direct:
             copy = _copy(node)
             copy.place, node.place = node.place, None
             self._pending.append(copy)
-        if node.direct:
-            row = replace(row, place=node.place, drops=node.drops)
-        else:
-            self._made[len(self._rows)] = node
-        node.written = len(self._rows)
+        node.written = len(self._made)
         row = replace(row, writer=node.unit, written=node.node, checks=tuple(node.checks))
-        self._emit(row, operands)
-
-    def _emit(self, row: Row, operands: Sequence[Source | _Node]) -> None:
-        # A value that stands in its place is read there.
-        read = [Input(str(x.place)) if isinstance(x, _Node) and x.direct else x for x in operands]
-        self._rows.append((row, read))
+        return replace(row, place=node.place, drops=node.drops) if node.direct else row
 
     def _marked(self) -> tuple[Row, ...]:
         """The rows with temporaries, and with the marks of the row that decides and of changes of BR and of the
@@ -314,11 +406,18 @@ class _Arrangement:
         """
         self._number()
         rows = []
-        for k, (row, read) in enumerate(self._rows or [(Row(), [])]):
-            made = self._made[k].temporary if k in self._made else None
-            rows.append(replace(row, operands=tuple(map(_source, read)), temporary=made))
-        tested = max((k for k, r in enumerate(rows) if r.checks), default=0)
-        decides = next((k for k, r in enumerate(rows) if r.place), tested)
+        for turn in self._made or [[_Issued(Row())]]:
+            each = [
+                replace(
+                    one.row,
+                    operands=tuple(map(_source, one.operands)),
+                    temporary=one.node.temporary if one.node and not one.node.direct else None,
+                )
+                for one in turn
+            ]
+            rows.append(replace(each[0], second=each[1] if len(each) > 1 else None))
+        tested = max((k for k, r in enumerate(rows) if any(one.checks for one in r.slots)), default=0)
+        decides = next((k for k, r in enumerate(rows) if any(one.place for one in r.slots)), tested)
         if tested > decides:
             raise ValueError("a guard is tested after a write")
         rows[decides] = replace(rows[decides], decides=True, lands=self._lands, turns=self._turns)
@@ -328,15 +427,23 @@ class _Arrangement:
         return tuple(rows)
 
     def _number(self) -> None:
-        """Give each value the lowest temporary that is free from its row to the last row that reads it."""
-        until = {x: k for k, (_, read) in enumerate(self._rows) for x in read if isinstance(x, _Node)}
-        last: list[int] = []
-        for k, node in sorted(self._made.items()):
-            number = next((number for number, row in enumerate(last) if row <= k), len(last))
-            last[number : number + 1] = [until.get(node, k)]
-            node.temporary = number
-        if len(last) > THREAD_TEMPORARIES:
-            raise ValueError(f"{len(last)} temporaries")
+        """Give each value the lowest temporary of its bank that is free from its turn to its last reader's."""
+        until = {
+            x: k for k, turn in enumerate(self._made) for one in turn for x in one.operands if isinstance(x, _Node)
+        }
+        room = BANK_TEMPORARIES if len(self._units.slots) > 1 else THREAD_TEMPORARIES
+        last: list[list[int]] = [[] for _ in self._units.slots]
+        for k, turn in enumerate(self._made):
+            taken = {_bank(one.node.place) for one in turn if one.node and one.node.direct}
+            for slot, one in enumerate(turn):
+                if not one.node or one.node.direct:
+                    continue
+                bank = slot if slot not in taken else 1 - slot
+                number = next((number for number, row in enumerate(last[bank]) if row <= k), len(last[bank]))
+                last[bank][number : number + 1] = [until.get(one.node, k)]
+                one.node.temporary = bank * room + number
+        if any(len(each) > room for each in last):
+            raise ValueError(f"{max(map(len, last))} temporaries")
 
 
 def _source(x: Source | _Node) -> Source:
@@ -349,6 +456,18 @@ def _source(x: Source | _Node) -> Source:
 def _copy(source: Source | _Node) -> _Node:
     zero: Source | _Node = Literal(0)
     return _Node("or", [zero, source] if source == Input("imm", True) else [source, zero])
+
+
+def _onto(node: _Node, operands: Sequence[Source | _Node]) -> list[Source | _Node] | None:
+    """The operands of a node in the second slot that writes its place: the first is the old word, or 0 for a copy of
+    the second; None for another node.
+    """
+    if node.operation == "or" and Literal(0) in operands:
+        return sorted(operands, key=lambda x: x != Literal(0))
+    old = Input(str(node.place))
+    if operands[0] == old:
+        return [*operands]
+    return [*operands[::-1]] if node.operation in _COMMUTATIVE and operands[1] == old else None
 
 
 def _fits(operands: Iterable[Source | _Node]) -> bool:

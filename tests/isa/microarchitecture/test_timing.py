@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import sys
 from collections import Counter
+from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,14 +13,34 @@ import pytest
 from retrograd.isa.derivatives import NoDerivative, cotangent_step, lift
 from retrograd.isa.effects import Erase
 from retrograd.isa.entries import NOT_JUMPING, Bijection, Function, Guard, Opcode, a, b, bar
-from retrograd.isa.expr import mul_shift
-from retrograd.isa.microarchitecture.micro_operations import CORES, Units, execute
+from retrograd.isa.expr import apply_operation, evaluate, mul_shift
+from retrograd.isa.microarchitecture.micro_operations import (
+    CORES,
+    FLAGGED,
+    FUSED,
+    SHIFTS,
+    Input,
+    Literal,
+    MicroOperation,
+    Source,
+    Temporary,
+    Unit,
+    UnitResult,
+    Units,
+    _words,
+    barrel_units,
+    execute,
+    unit_of,
+)
+from retrograd.isa.microarchitecture.rows import Row
 from retrograd.isa.microarchitecture.schedule import (
     Execution,
     cycles,
     distinguishes,
+    guards,
     microprograms,
     plain,
+    row_program,
     schedule,
     total_cycles,
     trees,
@@ -122,6 +143,112 @@ def by_schedule(
     return out
 
 
+class Turns:
+    """Rows on a thread's places: all slots read, then all write, unless a guard has failed."""
+
+    def __init__(self, w: Format, words: dict[str, int]) -> None:
+        self.w, self.words = w, words
+        self.temporaries: dict[int, int] = {}
+        self.failed: set[int] = set()
+        self.quotient: tuple[int, bool] | None = None
+
+    def read(self, source: Source) -> int:
+        match source:
+            case Literal(word):
+                return word
+            case Temporary(number):
+                return self.temporaries[number]
+            case Input(place, negated):
+                return (-self.words[place] if negated else self.words[place]) & self.w.mask
+        raise AssertionError(source)
+
+    def turn(self, row: Row) -> None:
+        written = [(one, self.slot(one)) for one in row.slots]
+        for one, word in written:
+            if one.temporary is not None:
+                self.temporaries[one.temporary] = word
+            elif one.place and not self.failed:
+                self.words[one.place] = word
+        if row.lands and not self.failed:
+            self.words["br"] = 0
+
+    def slot(self, row: Row) -> int:
+        """The result of a slot; guards that fail are noted."""
+        w, v, word, holds = self.w, [self.read(x) for x in row.operands], 0, {"unit": True}
+        if row.operation in FUSED:
+            word = evaluate(FUSED[row.operation], w, {"x": v[0], "y": v[1]})
+        elif row.operation in ("", "add", "or", "sub"):
+            word = apply_operation(w, row.operation, 0, v) if row.operation else 0
+        else:
+            assert row.node is not None
+            of = MicroOperation(0, Unit.ROM, row.operation, (), (UnitResult(row.node, 0, 1, 1),), 1)
+            ((word, holds["unit"]),) = _words(of, w, v)
+        quotient = (word, holds["unit"]) if row.operation and unit_of(row.operation) is Unit.DIVIDER else None
+        if row.writer is Unit.DIVIDER:
+            assert self.quotient is not None
+            word, holds["unit"] = self.quotient
+        self.quotient = quotient or (None if row.writer is Unit.DIVIDER else self.quotient)
+        if row.chain:
+            holds["chain"] = evaluate(FUSED[FLAGGED[row.chain]], w, {"x": v[2], "y": word}) != 0
+            word = apply_operation(w, row.chain, 0, [v[2], word])
+        if row.operation in FLAGGED:
+            holds["sum"] = evaluate(FUSED[FLAGGED[row.operation]], w, {"x": v[0], "y": v[1]}) != 0
+        holds |= {"result": word & 1 == 1, "zero": word & 1 == 0}
+        self.failed |= {check.guard for check in row.checks if not holds[check.kind]}
+        return word
+
+
+def by_rows(
+    opcode: Opcode, w: Format, differentiating: bool, same: bool, before: Words, imm: int, units: Units
+) -> Words | str:
+    """What the rows of the core barrel make of the words."""
+    if before.br and NOT_JUMPING in opcode.guards(w):
+        return NOT_JUMPING.code
+    if Literal(0) in (
+        check.predicate for check in schedule(*trees(opcode, w, differentiating, same, units), w, units).checks
+    ):
+        return by_schedule(opcode, w, differentiating, same, before, imm, units)
+    fields = dict(zip("dab", _FIELDS[same], strict=True))
+    words = {name: before.registers[r] for name, r in fields.items()}
+    words |= {bar(name): before.cotangents[r] for name, r in fields.items()}
+    words |= {"m": before.memory[_ADDRESS], bar("m"): before.memory_cotangents[_ADDRESS]}
+    thread = Turns(w, words | {"br": before.br & w.mask, "imm": imm & w.mask})
+    rows = row_program(opcode, w, differentiating, same, units)
+    for row in rows:
+        thread.turn(row)
+    if thread.failed:
+        return guards(opcode, w, differentiating, same)[min(thread.failed)].code
+    out = before.copy()
+    for name in {str(one.place) for row in rows for one in row.slots if one.place not in (None, "br")}:
+        kind, own = ("cotangents", name[0]) if len(name) > 1 else ("registers", name)
+        if own == "m":
+            (out.memory if name == "m" else out.memory_cotangents)[_ADDRESS] = thread.words[name]
+        else:
+            getattr(out, kind)[fields[own]] = thread.words[name]
+    return out._replace(br=w.signed(thread.words["br"]))
+
+
+@pytest.mark.parametrize("slots", [1, 2])
+def test_rows_keep_the_rules_of_the_hardware(slots: int) -> None:
+    """Slots write different banks; places are written from the row that decides on; two slots save turns."""
+    units, saved = barrel_units(slots=slots), 0
+    for opcode, w, mode in product(OPCODES, FORMATS, MODES):
+        rows = row_program(opcode, w, *mode, units)
+        saved += len(row_program(opcode, w, *mode, barrel_units())) - len(rows)
+        decides = next(k for k, row in enumerate(rows) if row.decides)
+        for k, row in enumerate(rows):
+            assert k >= decides or not any(one.place for one in row.slots)
+            assert k <= decides or not any(one.checks for one in row.slots)
+            if row.second:
+                second = row.second
+                assert None is row.bank is not second.bank is not None or row.bank != second.bank
+                assert unit_of(second.operation) is Unit.LOGIC
+                assert second.operation not in ("select", *SHIFTS)
+                assert len(second.operands) == 2
+                assert second.place is None or second.operands[0] in (Input(second.place), Literal(0))
+    assert (saved > 0) == (slots > 1)
+
+
 @pytest.mark.parametrize("opcode", OPCODES, ids=lambda o: o.name)
 def test_micro_operations_do_what_the_machine_does(opcode: Opcode) -> None:
     rng = random.Random(opcode.code)
@@ -135,6 +262,9 @@ def test_micro_operations_do_what_the_machine_does(opcode: Opcode) -> None:
                 for core, units in CORES.items():
                     found = by_schedule(opcode, w, differentiating, same, before, imm, units)
                     assert found == expected, (core, w, differentiating, same, before, imm)
+                for slots in (1, 2):
+                    found = by_rows(opcode, w, differentiating, same, before, imm, barrel_units(slots=slots))
+                    assert found == expected, (slots, w, differentiating, same, before, imm)
                 seen[isinstance(found, str)] += 1
     assert seen[False] or opcode.name == "unerase"
 
