@@ -20,7 +20,6 @@ from retrograd.hdl.microword import (
     PROMPTS,
     THREAD_CONSTANTS,
     TRAPS,
-    TURN,
     WIDE_PROMPT,
     WIDE_PROMPTS,
     WRITERS,
@@ -33,6 +32,7 @@ from retrograd.hdl.microword import (
     TrapCause,
     Writer,
     pack,
+    turn_layout,
     wide_microword,
     wide_select,
 )
@@ -544,6 +544,7 @@ class RowMicrocode:
         self.halves: list[int] = [0]
         self.divisions: list[Division] = []
         self.quotients: list[int] = []
+        self.layout = turn_layout(p.slots)
         heads: dict[int, tuple[tuple[int, ...], Row]] = {}
         for opcode in p.table:
             for backward in (False, True):
@@ -561,7 +562,7 @@ class RowMicrocode:
                     }
                     program = self._program(executed, rows, lifted, same)
                     heads[dispatch_address(opcode.code, backward, lifted, same)] = program, head
-        self.rows = [pack(TURN, {"last": 1})]
+        self.rows = [pack(self.layout, {"last": 1})]
         starts: dict[tuple[int, ...], int] = {}
         for program in sorted({program for program, _ in heads.values()}, key=lambda rows: (-len(rows), rows)):
             if program not in starts:
@@ -590,7 +591,7 @@ class RowMicrocode:
         for row, found in zip(rows, fields, strict=True):
             if row.decides:
                 found["erases"] = executed.erased_words
-        return tuple(pack(TURN, row) for row in fields)
+        return tuple(pack(self.layout, row) for row in fields)
 
     def _row(self, executed: Opcode, row: isa_rows.Row, known: Guards) -> Row:
         out: Row = {port: self._operand(x) for port, x in zip("xyz", row.operands, strict=False)}
@@ -617,8 +618,25 @@ class RowMicrocode:
             self._check(executed, out, check, known)
             if check.kind == "unit" and row.writer is Unit.MULTIPLIER:
                 self.tested.add(self.products[out["shift"]])
+        if row.second:
+            out["second"] = second = self._second(executed, row.second, known)
+            orders = [found["check"]["order"] for found in (out, second) if "check" in found]
+            second["before"] = len(orders) > 1 and orders[1] < orders[0]
         names = ("addresses", "decides", "drops", "lands", "turns")
         return out | {name: getattr(row, name) for name in names}
+
+    def _second(self, executed: Opcode, row: isa_rows.Row, known: Guards) -> Row:
+        """The fields of the second slot."""
+        x, y = row.operands
+        out: Row = {"x": self._operand(x), "y": self._operand(y), "operation": Operation[row.operation.upper()]}
+        out |= {"write": 1, "target": {"kind": Read.FILE, "number": row.temporary}}
+        if row.place is not None:
+            out["target"] = {"kind": _READS[row.place]}
+            if x == Literal(0):
+                out |= {"operation": Operation.NONE, "copies": 1, "x": self._operand(Input(row.place))}
+        for check in row.checks:
+            self._check(executed, out, check, known)
+        return out
 
     def _operand(self, source: Source) -> Row:
         match source:

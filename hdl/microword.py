@@ -250,6 +250,9 @@ THREAD_CONSTANTS = 128
 
 OPERAND = data.StructLayout({"kind": Read, "number": 8})
 
+#: number of the first temporary in the second of two banks
+SECOND_BANK = 64
+
 #: The predicates of a guard: as in `WIDE_CHECK`; `zero`: bit 0 of the result must be 0; `chain`: the sum with the
 #: product fits.
 ROW_CHECK = data.StructLayout(
@@ -292,6 +295,26 @@ TURN = data.StructLayout(
         "forbidden": data.StructLayout({"valid": 1, "order": 4, "trap": TrapCause, "overflow": 1, "strict": 1}),
     }
 )
+
+#: The second slot of a turn: x and y, or with `copies` y alone, which is then written; x is the old word of the target.
+SECOND = data.StructLayout(
+    {
+        "x": OPERAND,
+        "y": OPERAND,
+        "operation": Operation,
+        "copies": 1,
+        "target": OPERAND,
+        "write": 1,
+        "check": data.StructLayout({"result": 1, "zero": 1, "sum": 1, "order": 4, "trap": TrapCause, "overflow": 1}),
+        # the guard of this slot comes before that of the first one
+        "before": 1,
+    }
+)
+
+
+def turn_layout(slots: int) -> data.StructLayout:
+    """A row with this number of slots, 1 or 2."""
+    return data.StructLayout({**{str(n): TURN[n].shape for n, _ in TURN}, "second": SECOND}) if slots > 1 else TURN
 
 
 def pack(layout: data.StructLayout, values: Mapping[str, Any]) -> int:

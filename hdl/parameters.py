@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from retrograd.isa.microarchitecture.micro_operations import (
     BARREL,
     CORES,
+    MAX_SLOTS,
     MAX_THREADS,
     MIN_THREADS,
     Unit,
@@ -44,6 +45,8 @@ class Parameters:
     core: str = "small"
     #: threads of the core `barrel`, which the host sees as lanes; the other cores have one lane
     lanes: int = 1
+    #: micro-operations that a thread of the core `barrel` executes in a turn, 1 or 2
+    slots: int = 1
     #: direct memory access: the co-processor copies words to and from a memory of the host
     dma: bool = False
 
@@ -64,11 +67,14 @@ class Parameters:
             raise ValueError(f"the core barrel has {MIN_THREADS} to {MAX_THREADS} threads, not {self.lanes!r:.40}")
         if not several and not (whole and self.lanes == 1):
             raise ValueError(f"the core {self.core} has one lane, not {self.lanes!r:.40}")
+        if self.slots not in range(1, MAX_SLOTS + 1 if several else 2) or isinstance(self.slots, bool):
+            known = f"1 to {MAX_SLOTS} slots" if several else "one slot"
+            raise ValueError(f"the core {self.core} has {known}, not {self.slots!r:.40}")
 
     @property
     def microarchitecture(self) -> Units:
         """The units of the core, and how long they take."""
-        return barrel_units(self.lanes) if self.core == BARREL else CORES[self.core]
+        return barrel_units(self.lanes, self.slots) if self.core == BARREL else CORES[self.core]
 
     @property
     def width(self) -> int:

@@ -32,9 +32,10 @@ from retrograd.hdl.control_store import columns
 from retrograd.hdl.core.divider import RingDivider
 from retrograd.hdl.core.ports import WRITTEN, Modes, Retirement, Settings, Space, Window
 from retrograd.hdl.core.sequencer import FIELDS
+from retrograd.hdl.core.threads import Delays, Thread
 from retrograd.hdl.core.units import POINT, ChainedSum, LogicUnit, Multiplier, RomUnit, any_of, balanced_sum, gated
 from retrograd.hdl.microcode import ROW_BITS, ROW_ENTRY, RowMicrocode
-from retrograd.hdl.microword import THREAD_CONSTANTS, TURN, Beside, Read, TrapCause, Writer
+from retrograd.hdl.microword import THREAD_CONSTANTS, Beside, Read, TrapCause, Writer
 from retrograd.hdl.parameters import COUNTER, INSTRUCTION, REGISTERS, Parameters
 from retrograd.isa.microarchitecture.micro_operations import MIN_THREADS
 
@@ -42,69 +43,25 @@ from retrograd.isa.microarchitecture.micro_operations import MIN_THREADS
 _SCRATCH, _WORDS, _COTANGENTS = 0, 1, 2
 _REGION_BITS = 2
 
+#: what an operand can be beside words of the file, see `rows`
+_READS = {
+    "x": (Beside.M, Beside.M_BAR, Beside.BR, Beside.IMM),
+    "y": (Beside.M, Beside.M_BAR, Beside.IMM),
+    "z": (Beside.M, Beside.M_BAR),
+}
 #: bits of a block RAM of an ECP5, without parity
 _BLOCK_BITS = 1 << 14
 #: the first guard of an instruction that failed so far
 _FAILED = data.StructLayout({"valid": 1, "order": 4, "trap": TrapCause})
 
 
-class _Delays:
-    """Signals in later cycles of their turns. The registers stand in a module of their own: a condition of another
-    module does not hold them.
-    """
-
-    def __init__(self) -> None:
-        self.module = Module()
-        self._chains: dict[int, tuple[Any, list[Any]]] = {}
-
-    def __call__(self, signal: Any, cycles: int, reset: bool = False) -> Any:
-        """The signal as it was some cycles ago. `reset`: it is 0 after a reset, and else undefined."""
-        value = Value.cast(signal)
-        _, chain = self._chains.setdefault(id(signal), (signal, [value]))
-        while len(chain) <= cycles:
-            later = Signal(value.shape(), name=f"{getattr(signal, 'name', 'field')}_{len(chain)}", reset_less=not reset)
-            self.module.d.sync += later.eq(chain[-1])
-            chain.append(later)
-        return chain[cycles]
-
-
-class Thread:
-    """A thread of the core, for a simulator: its place in the memories, and when its instructions retire."""
-
-    def __init__(self, core: BarrelCore, number: int) -> None:
-        self.parameters, self.core, self.number = core.parameters, core, number
-        self.retirement = ThreadRetirement(core, number)
-
-    def cell(self, space: Space, address: int) -> tuple[MemoryData, int]:
-        """The memory that holds a word, and its address there."""
-        core = self.core
-        match space:
-            case Space.REGISTERS | Space.REGISTER_COTANGENTS:
-                region = _WORDS if space is Space.REGISTERS else _COTANGENTS
-                return core.file, (self.number << _REGION_BITS | region) * REGISTERS + address
-            case Space.DATA:
-                return core.words, self.number * core.room + address
-            case Space.DATA_COTANGENTS:
-                return core.cotangents, self.number * core.room + address
-            case Space.CODE:
-                return core.code, address
-
-
-class ThreadRetirement:
-    """The retirement port as one thread has it: valid if the instruction is one of the thread."""
-
-    def __init__(self, core: BarrelCore, number: int) -> None:
-        self.valid = core.told[number]
-        self._port = core.retirement
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._port, name)
-
-
 class BarrelCore(wiring.Component):
     """Threads in turns. The ports for PC, BR, DIR, counters and the window are those of the thread `selected`,
     `THREAD_READ` cycles after it is selected, while the core is idle; DIR at once and always.
     """
+
+    #: the words of the file that a row names
+    _ports: tuple[str, ...] = ("x", "y", "z", "target")
 
     def __init__(self, parameters: Parameters, microcode: RowMicrocode | None = None) -> None:
         self.parameters = p = parameters
@@ -166,6 +123,11 @@ class BarrelCore(wiring.Component):
         )
         self.lanes = [Thread(self, number) for number in range(p.lanes)]
 
+    def register(self, thread: int, cotangent: bool, number: int) -> tuple[MemoryData, int]:
+        """The memory that holds a register's word or its cotangent, and its address there."""
+        region = _COTANGENTS if cotangent else _WORDS
+        return self.file, (thread << _REGION_BITS | region) * REGISTERS + number
+
     # ---------------------------------------------------------------- memories of the threads
 
     def _state(self, m: Module, name: str, shape: Any) -> tuple[Any, Any]:
@@ -177,8 +139,10 @@ class BarrelCore(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         p, width, n = self.parameters, self.parameters.width, self.threads
-        self._later = later = _Delays()
+        self._later = later = Delays()
         self._result11 = Signal(width, name="result11")
+        #: of the second slot, in cycle 11: the old word of its target, and its result
+        self._second11: dict[str, tuple[Any, Any]] = {}
         m.submodules.delays = later.module
         sync, comb = m.d.sync, m.d.comb
         #: what the host reads from each memory
@@ -222,7 +186,7 @@ class BarrelCore(wiring.Component):
         sync += at1.eq(gated([(~fetches0, Mux(last0, entry0, behind0))]))
 
         # ------------------------------------------------ cycle 1: the row memory, which is slow; 3: its row
-        stored = columns(self.microcode.rows, TURN.size)
+        stored = columns(self.microcode.rows, self.microcode.layout.size)
         bits = (len(stored.words) - 1).bit_length()
         # As many columns as a block RAM has at this depth: else words of several block RAMs would be selected behind
         # them.
@@ -235,7 +199,7 @@ class BarrelCore(wiring.Component):
             row_port = rows.read_port()
             comb += row_port.addr.eq(at1)
             delivered.append(row_port.data)
-        found, row3 = Signal(stored.width), Signal(TURN)
+        found, row3 = Signal(stored.width), Signal(self.microcode.layout)
         sync += found.eq(Cat(delivered))
         comb += Value.cast(row3).eq(Cat(found[c] if c >= 0 else Const(~c, 1) for c in stored.places))
         comb += after1.eq(at1 + 1)
@@ -277,7 +241,7 @@ class BarrelCore(wiring.Component):
         comb += last7.eq(row("last", 7))
 
         # ------------------------------------------------ cycles 3 to 7: operands
-        adr4 = {port: self._address(m, row, port, facts) for port in ("x", "y", "z", "target")}
+        adr4 = {port: self._address(m, row, port, facts) for port in self._ports}
         address_port, address_write = self._state(m, "addresses", range(self.room))
         data4, base3 = Signal(range(self.room)), Signal(width)
         comb += address_port.addr.eq(turn[3])
@@ -521,17 +485,23 @@ class BarrelCore(wiring.Component):
         return facts
 
     def _address(self, m: Module, row: Any, port: str, facts: dict[str, Any]) -> Any:
-        """The address of a word in the thread's file, in cycle 4."""
-        kind, address = Value.cast(row(f"{port}.kind", 3)), Signal(8 + _REGION_BITS, name=f"{port}_address")
-        named = kind[:2] != 0
+        """The address of a word in the thread's part of the file, in cycle 4."""
+        kind = Value.cast(row(f"{port}.kind", 3))
+        region = self._region(kind)
+        address = Signal(8 + len(region), name=f"{port}_address".replace(".", "_"))
         with m.Switch(kind[:2]):
             with m.Case(0):
                 m.d.sync += address[:8].eq(row(f"{port}.number", 3))
             for field, name in ((Read.D, "rd"), (Read.A, "ra"), (Read.B, "rb")):
                 with m.Case(field.value):
                     m.d.sync += address[:8].eq(facts[name](3))
-        m.d.sync += address[8:].eq(Cat(named & ~kind[2], named & kind[2]))
+        m.d.sync += address[8:].eq(region)
         return address
+
+    def _region(self, kind: Any) -> Any:
+        """The region of a word of this kind in the thread's part of the file."""
+        named = kind[:2] != 0
+        return Cat(named & ~kind[2], named & kind[2])
 
     def _operands(
         self, m: Module, row: Any, adr4: dict[str, Any], data4: Any, facts: dict[str, Any], br3: Any, turn4: Any
@@ -540,6 +510,32 @@ class BarrelCore(wiring.Component):
         later, window, width = self._later, self._window, self.parameters.width
         m.submodules.file = self._file = file = Memory(self.file, attrs={"ram_style": "block"})
         self._file_write = file.write_port()
+        beside = self._beside(m, row, data4, facts, br3, turn4)
+        operands = []
+        for port in "xyz":
+            read = file.read_port()
+            address = Cat(adr4[port], turn4)
+            if port == "x":
+                cotangents = window.read_space == Space.REGISTER_COTANGENTS
+                host = Cat(window.read_address[:8], ~cotangents, cotangents, window.of)
+                address = Mux(self.idle, host, address)
+            m.d.comb += read.addr.eq(address)
+            found, operand = Signal(width, name=f"{port}6"), Signal(width, name=port)
+            m.d.sync += found.eq(read.data)
+            if port == "x":
+                self._read[Space.REGISTERS] = self._read[Space.REGISTER_COTANGENTS] = found
+            aside = Signal(name=f"{port}_beside")
+            m.d.comb += aside.eq(row(f"{port}.kind", 3) == Read.BESIDE)
+            pairs = [(~later(aside, 3), found), *self._read_beside(m, row, port, aside, beside)]
+            m.d.sync += operand.eq(gated(pairs))
+            operands.append(operand)
+        return operands
+
+    def _beside(
+        self, m: Module, row: Any, data4: Any, facts: dict[str, Any], br3: Any, turn4: Any
+    ) -> dict[Beside, Any]:
+        """The operands that do not stand in the file, in cycle 6."""
+        later, window, width = self._later, self._window, self.parameters.width
         memory6 = {}
         self._data_writes = []
         for name, words, space in (
@@ -555,37 +551,28 @@ class BarrelCore(wiring.Component):
             memory6[name] = Signal(width, name=f"{name.name.lower()}6")
             m.d.sync += memory6[name].eq(read.data)
             self._read[space] = memory6[name]
-        negates = Value.cast(row("y.number", 3))[Beside.NEGATED.value] & (row("y.kind", 3) == Read.BESIDE)
+        negates = any_of(
+            [
+                Value.cast(row(f"{port}.number", 3))[Beside.NEGATED.value] & (row(f"{port}.kind", 3) == Read.BESIDE)
+                for port in self._ports
+                if port[-1] == "y"
+            ]
+        )
         imm4 = Signal(width)
         m.d.sync += imm4.eq(
             (Cat(negates, facts["imm"](3) ^ negates.replicate(width)) + Cat(negates, Const(0, width)))[1:]
         )
-        beside = {**memory6, Beside.BR: later(br3, 3), Beside.IMM: later(imm4, 2)}
-        reads = {"x": (Beside.M, Beside.M_BAR, Beside.BR, Beside.IMM), "y": (Beside.M, Beside.M_BAR, Beside.IMM)}
-        operands = []
-        for port in "xyz":
-            read = file.read_port()
-            address = Cat(adr4[port], turn4)
-            if port == "x":
-                cotangents = window.read_space == Space.REGISTER_COTANGENTS
-                host = Cat(window.read_address[:8], ~cotangents, cotangents, window.of)
-                address = Mux(self.idle, host, address)
-            m.d.comb += read.addr.eq(address)
-            found, operand = Signal(width, name=f"{port}6"), Signal(width, name=port)
-            m.d.sync += found.eq(read.data)
-            if port == "x":
-                self._read[Space.REGISTERS] = self._read[Space.REGISTER_COTANGENTS] = found
-            aside, bits = Signal(name=f"{port}_beside"), Value.cast(row(f"{port}.number", 3))
-            m.d.comb += aside.eq(row(f"{port}.kind", 3) == Read.BESIDE)
-            pairs = [(~later(aside, 3), found)]
-            for name in reads.get(port, (Beside.M, Beside.M_BAR)):
-                line = Signal(name=f"{port}_{name.name.lower()}")
-                negated = bits[Beside.NEGATED.value] if (port, name) == ("y", Beside.IMM) else Const(0)
-                m.d.comb += line.eq(aside & (bits[name.value] | negated))
-                pairs.append((later(line, 3), beside[name]))
-            m.d.sync += operand.eq(gated(pairs))
-            operands.append(operand)
-        return operands
+        return {**memory6, Beside.BR: later(br3, 3), Beside.IMM: later(imm4, 2)}
+
+    def _read_beside(self, m: Module, row: Any, port: str, aside: Any, beside: dict[Beside, Any]) -> list[Any]:
+        """The words that an operand may be, with their gates, in cycle 6; `aside`: it is one of them, in cycle 3."""
+        pairs, bits = [], Value.cast(row(f"{port}.number", 3))
+        for name in _READS[port[-1]]:
+            line = Signal(name=f"{port}_{name.name.lower()}".replace(".", "_"))
+            negated = bits[Beside.NEGATED.value] if (port[-1], name) == ("y", Beside.IMM) else Const(0)
+            m.d.comb += line.eq(aside & (bits[name.value] | negated))
+            pairs.append((self._later(line, 3), beside[name]))
+        return pairs
 
     def _base(self, m: Module, row: Any, target4: Any, turn: Any) -> Any:
         """ra + imm of the next instruction, in cycle 11. The row that is written in this cycle may be ra."""
@@ -632,15 +619,17 @@ class BarrelCore(wiring.Component):
         for writer in (Writer.MULTIPLIER, Writer.ROM, Writer.DIVIDER):
             lines[writer] = Signal(name=f"writes_{writer.name.lower()}")
             m.d.sync += lines[writer].eq(row("writer", 9) == writer)
+        logic10 = later(logic8, 2)
+        self._results10 = {
+            Writer.MULTIPLIER: chained.result, Writer.ROM: later(rom.result, 2), Writer.DIVIDER: quotient10,
+        }  # fmt: skip
         result = Signal(width)
         # The logic unit needs no gate: its result is 0 where another unit writes.
         m.d.comb += result.eq(
             any_of(
                 [
-                    later(logic8, 2),
-                    gated([(lines[Writer.MULTIPLIER], chained.result)]),
-                    gated([(lines[Writer.ROM], later(rom.result, 2))]),
-                    gated([(lines[Writer.DIVIDER], quotient10)]),
+                    logic10,
+                    *(gated([(lines[writer], word)]) for writer, word in self._results10.items()),
                 ]
             )
         )
@@ -682,6 +671,7 @@ class BarrelCore(wiring.Component):
             now9.order.eq(row("check.order", 9)),
             now9.trap.eq(row("check.trap", 9)),
         ]
+        self._second_guard(m, row, now9, fails & counts9)
 
         # Of two guards with the same order, the held one counts: it may be a trap that is known before execution.
         def merged(held: Any, now: Any) -> Any:
@@ -704,6 +694,9 @@ class BarrelCore(wiring.Component):
             put.en.eq(1),
         ]
         return held9.valid | now9.valid, merged11
+
+    def _second_guard(self, m: Module, row: Any, now9: Any, fails9: Any) -> None:
+        """Let a guard of the second slot take the place of the guard that may fail in the first one."""
 
     def _discarded(self, m: Module, z: Any, turned: Any, command: Any, turn: Any) -> tuple[Any, Any, Any]:
         """As `DiscardedCotangents`, for each thread: whether the run meets the last point at which a cotangent was
@@ -771,16 +764,21 @@ class BarrelCore(wiring.Component):
             ),
             put.en.eq(Mux(idle, registers, writes)),
         ]
+        self._write_data(m, stores, data4, turn)
+        return changes
+
+    def _write_data(self, m: Module, stores: Any, data4: Any, turn: Any) -> None:
+        """Write the result into data memory, or into its cotangents, in cycle 11."""
+        later, window, idle = self._later, self._window, self.idle
         spaces = (Space.DATA, Space.DATA_COTANGENTS)
         for port, line, space in zip(self._data_writes, stores, spaces, strict=True):
             m.d.comb += [
-                port.data.eq(Mux(idle, window.written, result)),
+                port.data.eq(Mux(idle, window.written, self._result11)),
                 port.addr.eq(
                     Mux(idle, Cat(window.write_address[: len(data4)], window.of), Cat(later(data4, 7), turn[11]))
                 ),
                 port.en.eq(Mux(idle, window.write & (window.write_space == space), line)),
             ]
-        return changes
 
     def _count(
         self, m: Module, row: Any, valid: Any, ok: Any, retires: Any, begins0: Any, loses: Any, changes: Any, seen: dict[int, Any],
@@ -801,9 +799,9 @@ class BarrelCore(wiring.Component):
         retires11, erases = later(retires, 1, reset=True), Signal(range(3))
         m.d.sync += erases.eq(Mux(ok, (row("decides", 10) & row("erases", 10)) + (row("drops", 10) & loses), 0))
         # Population count: the word, sums of eight bits, the total
-        word12, parts, ones = Signal(width), [], Signal(range(width + 1))
+        word12, parts, ones = Signal(len(changes)), [], Signal(range(len(changes) + 1))
         m.d.sync += word12.eq(changes)
-        for at in range(0, width, 8):
+        for at in range(0, len(changes), 8):
             part = Signal(4, name=f"ones_{at}")
             m.d.sync += part.eq(balanced_sum([*word12[at : at + 8]]))
             parts.append(part)
@@ -843,22 +841,29 @@ class BarrelCore(wiring.Component):
         m.d.comb += [get.addr.eq(turn[11]), put.addr.eq(turn[11]), put.en.eq(1), put.data.eq(now), now.eq(get.data)]
         with m.If(later(begins0, 11)):
             m.d.comb += [now.eq(0), now.br_before.eq(later(br3, 8)), now.backward_before.eq(later(back3, 8))]
-        result, old, writes = self._result11, later(z, 4), later(ok, 1) & row("write", 11)
+        #: of each slot: the start of its fields' names, whether it writes, the old word, the new word
+        old, result = later(z, 4), self._result11
+        slots = [("", later(ok, 1) & row("write", 11), old, result)]
+        slots += [(of, later(ok, 1) & row(f"{of}write", 11), *words) for of, words in self._second11.items()]
         with m.If(row("addresses", 11)):
             m.d.comb += now.address.eq(self._base11)
         kinds = {"d": (Read.D, Read.D_BAR), "a": (Read.A, Read.A_BAR), "b": (Read.B, Read.B_BAR)}
         for x in WRITTEN:
             for bit, what in enumerate(("word", "cotangent")):
                 if x == "m":
-                    line = later(ok, 1) & row(("memory", "memory_cotangent")[bit], 11)
+                    found = [(later(ok, 1) & row(("memory", "memory_cotangent")[bit], 11), old, result)]
                 else:
-                    line = writes & (row("target.kind", 11) == kinds[x][bit])
-                with m.If(line):
-                    m.d.comb += [
-                        now[f"{x}_written"][bit].eq(1),
-                        now[f"{x}_{what}_before"].eq(old),
-                        now[f"{x}_{what}_after"].eq(result),
+                    found = [
+                        (writes & (row(f"{of}target.kind", 11) == kinds[x][bit]), *words)
+                        for of, writes, *words in slots
                     ]
+                for line, before, word in found:
+                    with m.If(line):
+                        m.d.comb += [
+                            now[f"{x}_written"][bit].eq(1),
+                            now[f"{x}_{what}_before"].eq(before),
+                            now[f"{x}_{what}_after"].eq(word),
+                        ]
         retires11 = later(retires, 1, reset=True)
         # BR after the instruction, which its last row may have set to 0
         after = Signal(signed(width))

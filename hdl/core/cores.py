@@ -6,6 +6,7 @@ from __future__ import annotations
 from retrograd.hdl.core.barrel import BarrelCore
 from retrograd.hdl.core.core import Core
 from retrograd.hdl.core.overlapped import OverlappedCore
+from retrograd.hdl.core.two_slots import TwoSlotCore
 from retrograd.hdl.microcode import Microcode, RowMicrocode
 from retrograd.hdl.parameters import Parameters
 from retrograd.isa.microarchitecture.micro_operations import BARREL
@@ -23,7 +24,7 @@ def core_of(parameters: Parameters, microcode: Microcode | None = None) -> Singl
 
 
 def barrel_of(parameters: Parameters, microcode: RowMicrocode | None = None) -> BarrelCore:
-    """The core of several threads. Raises ValueError for the parameters of another core."""
+    """The core of several threads, with one slot or two. Raises ValueError for the parameters of another core."""
     if parameters.core != BARREL:
         raise ValueError(f"the core {parameters.core} has no threads")
-    return BarrelCore(parameters, microcode)
+    return (TwoSlotCore if parameters.slots > 1 else BarrelCore)(parameters, microcode)

@@ -243,8 +243,10 @@ class RingDivider(Divider):
     """
 
     def __init__(
-        self, width: int, divisions: Sequence[Division], shifts: Sequence[int], stages: int, flags: bool = False
-    ) -> None:
+        self, width: int, divisions: Sequence[Division], shifts: Sequence[int], stages: int, flags: bool = False,
+        overlaps: bool = False,
+    ) -> None:  # fmt: skip
+        """`overlaps`: a thread may start a division in the turn in which its last one returns."""
         super().__init__(width, divisions, shifts, 2 * stages, flags, roots=stages)
         # |y| ≤ 2^(W − 1), and −y ≤ r < y. A root of d digits is below 2^d; −2·root − 1 ≤ r ≤ 2·root, and r takes
         # two bits more before the second addition.
@@ -264,6 +266,8 @@ class RingDivider(Divider):
             }
         )
         self.stages = [Signal(self.state, name=f"stage{k}", reset_less=True) for k in range(stages)]
+        #: the state that returns to the first stage
+        self.returned = Signal(self.state, reset_less=True) if overlaps else self.stages[0]
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -277,13 +281,16 @@ class RingDivider(Divider):
             beside = Cat(Const(1, 1), state.remains[-1], ~state.signs[::2])[:rest_bits]
             taken = state.divisor | gated([(root, beside)])
             rest = self._added(m, Cat(state.down[-2], half), taken, rest_bits, f"rest_{k}")
-            after = stages[(k + 1) % len(stages)]
-            m.d.sync += [
-                after.eq(state),
-                after.remains.eq(rest),
-                after.signs.eq(Cat(rest[-1], half[-1], state.signs[:-2])),
-                after.down.eq(state.down << 2),
-            ]
+            behind = [stages[(k + 1) % len(stages)]]
+            if state is stages[-1] and self.returned is not stages[0]:
+                behind.append(self.returned)
+            for after in behind:
+                m.d.sync += [
+                    after.eq(state),
+                    after.remains.eq(rest),
+                    after.signs.eq(Cat(rest[-1], half[-1], state.signs[:-2])),
+                    after.down.eq(state.down << 2),
+                ]
         first = stages[0]
         x = Mux(self.x[-1], (-self.x)[:width], self.x) if False in kinds else self.x
         with m.If(self.start):
@@ -300,6 +307,7 @@ class RingDivider(Divider):
                         ]
                         if p.root:
                             m.d.sync += first.divisor.eq(0)
+        first = self.returned
 
         # See `Divider`; the bits that are added to the digits are known a cycle before. The remainder of a quotient is
         # 0 if r is 0, or, after a digit 0, −y.

@@ -318,7 +318,8 @@ class _Arrangement:
         into = [_bank(n.place) if self._writes(n, turn) else None for n in pair]
         if into[0] == into[1] is not None or second.latency > 1 or second.chain or second.drops:
             return False
-        if not self._units.able(1, second.operation):
+        constants = {x for n in pair for x in n.operands if x in (Input("imm"), Input("imm", True))}
+        if not self._units.able(1, second.operation) or len(constants) > 1:
             return False
         onto = into[1] is not None and _onto(second, second.operands) is not None
         return onto or not self._writes(second, turn)
@@ -462,12 +463,9 @@ def _onto(node: _Node, operands: Sequence[Source | _Node]) -> list[Source | _Nod
     """The operands of a node in the second slot that writes its place: the first is the old word, or 0 for a copy of
     the second; None for another node.
     """
-    if node.operation == "or" and Literal(0) in operands:
-        return sorted(operands, key=lambda x: x != Literal(0))
-    old = Input(str(node.place))
-    if operands[0] == old:
-        return [*operands]
-    return [*operands[::-1]] if node.operation in _COMMUTATIVE and operands[1] == old else None
+    copies, old = node.operation == "or" and Literal(0) in operands, Input(str(node.place))
+    found = [operands, operands[::-1]] if node.operation in _COMMUTATIVE else [operands]
+    return next(([*x] for x in found if x[0] == (Literal(0) if copies else old) and _fits(x)), None)
 
 
 def _fits(operands: Iterable[Source | _Node]) -> bool:

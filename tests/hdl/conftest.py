@@ -16,7 +16,7 @@ from types import FunctionType, ModuleType
 import pytest
 from amaranth.lib.wiring import Component
 from retrograd.hdl.bus import host_interface, top
-from retrograd.hdl.core import barrel, core, cores, divider
+from retrograd.hdl.core import barrel, core, cores, divider, two_slots
 from retrograd.hdl.core import overlapped as overlapped_core
 from retrograd.hdl.core.core import Core
 from retrograd.hdl.microcode import Microcode, microcode_for
@@ -77,7 +77,7 @@ def planted(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str, str], type]:
         exec(compile(source[:at] + new + source[at + len(old) :], f"{name}, planted", "exec"), changed.__dict__)
         own = {key: value for key, value in vars(unit).items() if getattr(value, "__module__", None) == unit.__name__}
         parts = [key for key, value in own.items() if isinstance(value, type) and issubclass(value, Component)]
-        users = (core, overlapped_core, barrel, cores, host_interface, top, divider)
+        users = (core, overlapped_core, barrel, two_slots, cores, host_interface, top, divider)
         functions = [key for key, value in own.items() if isinstance(value, FunctionType)]
         # Another module may have a function of its own by the same name.
         used = [(m, key) for m in users for key in (*parts, *functions) if getattr(m, key, None) is own[key]]

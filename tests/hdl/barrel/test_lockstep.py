@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from amaranth.sim import Simulator
 from retrograd.hdl.core.barrel import BarrelCore
+from retrograd.hdl.core.cores import barrel_of
 from retrograd.hdl.core.ports import Space
 from retrograd.hdl.parameters import Parameters
 from retrograd.hdl.simulation.amaranth_simulator import Simulation
@@ -37,19 +38,19 @@ Q8, Q16, Q32, Q64 = Format(8, 4), Format(16, 8), Format(32, 16), Format(64, 32)
 THREADS = 8
 
 
-def parameters(w: Format, threads: int = THREADS) -> Parameters:
-    return Parameters(w, code_words=256, data_words=64, core="barrel", lanes=threads)
+def parameters(w: Format, threads: int = THREADS, slots: int = 1) -> Parameters:
+    return Parameters(w, code_words=256, data_words=64, core="barrel", lanes=threads, slots=slots)
 
 
 @cache
-def simulation(w: Format, threads: int = THREADS) -> ExecuteBatch:
-    return Simulation(BarrelCore(parameters(w, threads))).run_batch
+def simulation(w: Format, threads: int = THREADS, slots: int = 1) -> ExecuteBatch:
+    return Simulation(barrel_of(parameters(w, threads, slots))).run_batch
 
 
-def check(execute: ExecuteBatch, machines: Sequence[Any]) -> tuple[Counter[str], Counter[str]]:
+def check(execute: ExecuteBatch, machines: Sequence[Any], slots: int = 1) -> tuple[Counter[str], Counter[str]]:
     """Let the hardware carry out the orders of the machines, each on a thread. Opcodes and traps."""
     reports = execute([*zip(*(both.orders for both in machines), strict=True)])
-    units = barrel_units(len(machines))
+    units = barrel_units(len(machines), slots)
     executed, traps = Counter[str](), Counter[str]()
     for i, both in enumerate(machines):
         # A turn of a thread takes as many cycles beside others as alone, so each cycle of the clock is counted.
@@ -64,7 +65,7 @@ def check(execute: ExecuteBatch, machines: Sequence[Any]) -> tuple[Counter[str],
 
 def sequences(
     execute: ExecuteBatch, w: Format, seed: int, states: int, programs: int = 1, entries: Sequence[str] = (),
-    threads: int = THREADS, strict: bool | None = None,
+    threads: int = THREADS, strict: bool | None = None, slots: int = 1,
 ) -> tuple[Counter[str], Counter[str]]:  # fmt: skip
     """Each thread from a place, in a direction and for a number of steps of its own; some turn round; D on and off;
     traps, stops and ends.
@@ -91,26 +92,28 @@ def sequences(
                     if rng.random() < 0.7:
                         both.turn()
                     both.run(11)
-        done, trapped = check(execute, machines)
+        done, trapped = check(execute, machines, slots)
         executed += done
         traps += trapped
     return executed, traps
 
 
 @pytest.mark.always
-def test_random_sequences_of_eight_bits() -> None:
-    executed, traps = sequences(simulation(Q8), Q8, 5, states=4)
+@pytest.mark.parametrize("slots", [1, 2])
+def test_random_sequences_of_eight_bits(slots: int) -> None:
+    executed, traps = sequences(simulation(Q8, slots=slots), Q8, 5, states=4, slots=slots)
     assert executed.total() > 20
     assert len(traps) > 4
 
 
 @needs_verilator
 @pytest.mark.parametrize("w", [pytest.param(Q8, marks=pytest.mark.always), Q16, Q32, Q64], ids=str)
-def test_few_instructions_many_times(pytestconfig: Any, w: Format) -> None:
+@pytest.mark.parametrize("slots", [1, 2])
+def test_few_instructions_many_times(pytestconfig: Any, slots: int, w: Format) -> None:
     """Verilated, of eight bits in every tier: thousands of instructions, in all states."""
-    core = BarrelCore(lockstep.with_few(w, "barrel", THREADS))
+    core = barrel_of(replace(lockstep.with_few(w, "barrel", THREADS), slots=slots))
     hardware = Verilated(core, Path(pytestconfig.cache.mkdir("verilated")))
-    executed, traps = sequences(hardware.run_batch, w, 6, states=30, programs=9, entries=lockstep.FEW)
+    executed, traps = sequences(hardware.run_batch, w, 6, states=30, programs=9, entries=lockstep.FEW, slots=slots)
     assert executed.total() > 4_000
     assert len(traps) > 6
 
@@ -124,10 +127,13 @@ def test_random_sequences(w: Format, threads: int) -> None:
 
 @needs_verilator
 @pytest.mark.long
+@pytest.mark.parametrize("slots", [1, 2])
 @pytest.mark.parametrize(("w", "threads"), [(Q8, 8), (Q16, 8), (Q32, 8), (Q64, 8), (Q16, 11), (Q32, 16)], ids=str)
-def test_many_random_sequences(pytestconfig: Any, w: Format, threads: int) -> None:
-    hardware = Verilated(BarrelCore(parameters(w, threads)), Path(pytestconfig.cache.mkdir("verilated")))
-    executed, traps = sequences(hardware.run_batch, w, 7 + threads, states=60, programs=25, threads=threads)
+def test_many_random_sequences(pytestconfig: Any, w: Format, threads: int, slots: int) -> None:
+    hardware = Verilated(barrel_of(parameters(w, threads, slots)), Path(pytestconfig.cache.mkdir("verilated")))
+    executed, traps = sequences(
+        hardware.run_batch, w, 7 + threads, states=60, programs=25, threads=threads, slots=slots
+    )
     assert executed.total() > 4_000 * threads
     assert len({o.name for o in TABLE} - {"unerase", "finish"} - set(executed)) < 4
     assert len(lockstep.TRAPS - {"RG0408"} - set(traps)) < 3
@@ -205,7 +211,8 @@ def compiled(w: Format) -> list[Any]:
     return machines
 
 
-def test_gradients_of_threads() -> None:
+@pytest.mark.parametrize("slots", [1, 2])
+def test_gradients_of_threads(slots: int) -> None:
     """Forward, back with cotangents, and forward again: each thread has its own path and its own gradient."""
     machines = compiled(Q32)
     for both in machines:
@@ -218,7 +225,7 @@ def test_gradients_of_threads() -> None:
     for both in machines:
         both.turn()
         both.run(500)
-    check(simulation(Q32), machines)
+    check(simulation(Q32, slots=slots), machines, slots)
     assert all(expected.halted for both in machines for expected in both.expected)
     for gradient, row in zip(found, ROWS, strict=True):
         assert gradient == pytest.approx(rg.grad(looped, "x")(*row), abs=1e-3)
@@ -279,9 +286,10 @@ def runs_of_every_end(w: Format) -> tuple[list[Any], int]:
     return machines, 2 * sum(end == "trap" for pair in pairs for end in pair)
 
 
-def test_a_sum_with_a_product_and_an_address_that_was_just_written() -> None:
+@pytest.mark.parametrize("slots", [1, 2])
+def test_a_sum_with_a_product_and_an_address_that_was_just_written(slots: int) -> None:
     """In half of the threads the product fits and the sum does not."""
-    executed, traps = check(simulation(Q8), sums_and_addresses())
+    executed, traps = check(simulation(Q8, slots=slots), sums_and_addresses(), slots)
     assert traps == {"RG0404": THREADS // 2}
     assert executed["ld.add"] == THREADS
 
@@ -336,8 +344,8 @@ def told_while_run_stays_high(core: Any) -> list[int]:
 # ---------------------------------------------------------------- the model
 
 
-def rows(name: str, lifted: bool = False) -> int:
-    return len(row_program(TABLE[name], Q32, lifted, False, barrel_units()))
+def rows(name: str, lifted: bool = False, slots: int = 1) -> int:
+    return len(row_program(TABLE[name], Q32, lifted, False, barrel_units(slots=slots)))
 
 
 def test_rows_of_instructions() -> None:
@@ -350,10 +358,18 @@ def test_rows_of_instructions() -> None:
     assert [rows(name) for name in ("fld.add", "swap", "goto.lt")] == [1, 3, 3]
     # three sums with products, and the words of the first two
     assert rows("fmul.add", lifted=True) == 5
+    # with two slots: two words that change places in one turn; a word beside the last product; and a division that
+    # begins where the one before it ends
+    assert [rows("swap", slots=2), rows("exch", slots=2), rows("fmul.add", lifted=True, slots=2)] == [2, 1, 4]
+    assert [rows("fdiv.add", lifted=True, slots=n) for n in (1, 2)] == [19, 16]
     assert cycles(TABLE["fmul.add"], Q32, False, False, barrel_units(9)) == 9
 
 
-def test_the_number_of_threads() -> None:
+def test_the_number_of_threads_and_slots() -> None:
+    with pytest.raises(ValueError, match="barrel has 1 to 2 slots, not 3"):
+        parameters(Q32, slots=3)
+    with pytest.raises(ValueError, match="small has one slot, not 2"):
+        Parameters(Q32, slots=2)
     for threads in (7, 17):
         with pytest.raises(ValueError, match=f"8 to 16 threads, not {threads}"):
             parameters(Q32, threads)
