@@ -23,6 +23,7 @@ from typing import Any
 from amaranth.back import rtlil
 from retrograd.hdl.core.barrel import BarrelCore
 from retrograd.hdl.core.cores import SingleCore, barrel_of, core_of
+from retrograd.hdl.core.two_slots import TwoSlotCore
 from retrograd.hdl.core.units import BranchUnit
 from retrograd.hdl.microcode import Microcode, microcode_for
 from retrograd.hdl.netlist import YOSYS, run
@@ -110,7 +111,7 @@ def units(parameters: Parameters, microcode: Microcode | None = None) -> tuple[d
     code = None if parameters.core == BARREL else microcode or microcode_for(parameters)
     core: SingleCore | BarrelCore = made(parameters, code)
     parts: dict[str, Sequence[Any]] = {
-        Unit.LOGIC.value: [core.logic],
+        Unit.LOGIC.value: [core.logic, *([core.second_logic] if isinstance(core, TwoSlotCore) else [])],
         Unit.MULTIPLIER.value: [core.multiplier],
         Unit.ROM.value: [core.rom],
         # The dividers differ: one of them also computes roots.
@@ -132,7 +133,7 @@ def as_dict(parameters: Parameters, found: dict[str, GateCounts], levels: Levels
         "schema": SCHEMA,
         "format": {"width": parameters.format.width, "frac": parameters.format.frac},
         "core": parameters.core,
-        **({"lanes": parameters.lanes} if parameters.core == BARREL else {}),
+        **({"lanes": parameters.lanes, "slots": parameters.slots} if parameters.core == BARREL else {}),
         "units": {name: gates.as_dict() for name, gates in found.items()},
         "in levels": levels.as_dict(),
     }

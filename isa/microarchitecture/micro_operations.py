@@ -210,10 +210,10 @@ def barrel_units(threads: int = MIN_THREADS, slots: int = 1) -> Units:
     )  # fmt: skip
 
 
-def core_units(name: str) -> Units:
-    """The units of a core in which a program takes its own cycles. Raises InputError RG1125 for another name."""
+def core_units(name: str, slots: int = 1) -> Units:
+    """The units of a core in which a program takes its own cycles; `slots`: of the core barrel. Raises InputError RG1125 for another name."""
     if name == BARREL:
-        return barrel_units()
+        return barrel_units(slots=slots)
     if name not in CORES:
         hint = f"the cores are {', '.join((*CORES, BARREL))}"
         hint += f"; {BARREL} takes the place of lanes" * (name == "lanes")

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from retrograd.cli.terminal import CHOICES, is_colored, painted
 from retrograd.isa.diagnostics import Diagnostic, InputError, nearest, printable
+from retrograd.isa.microarchitecture.micro_operations import BARREL, MAX_SLOTS, core_units
 
 if TYPE_CHECKING:
     from retrograd.cli.records import MachineOptions, Options, ProgramOptions
@@ -276,8 +277,8 @@ class Parser(argparse.ArgumentParser):
         self.add_argument("--no-optimise", action="store_true", help="leave the IR as it was lowered")
         self.run_options("--format", "--dialect", "--entry")
 
-    def core_option(self, lanes: bool = False) -> None:
-        """--core; with `lanes`, also --lanes."""
+    def core_option(self, lanes: bool = False, slots: bool = False) -> None:
+        """--core; with `lanes`, also --lanes; with `slots`, also --slots."""
         self.add_argument(
             "--core", metavar="CORE", default="small", help="the co-processor's core: small (the default), fast, barrel"
         )
@@ -286,6 +287,12 @@ class Parser(argparse.ArgumentParser):
                 "--lanes", metavar="N",
                 help="threads of the core barrel, 8 to 16 (default: 8)",
             )  # fmt: skip
+        if slots:
+            self.add_argument(
+                "--slots",
+                metavar="N",
+                help="micro-operations of a thread of the core barrel in a turn, 1 or 2 (default: 1)",
+            )
 
     def technology_options(self, tech: str) -> None:
         """A technology model and its operating point; `tech`: the help text of --tech."""
@@ -378,6 +385,19 @@ def integer(text: str, option: str, least: int | None = None, noun: str = "") ->
             "RG0507", f"{option}: {value} is {'negative' if least == 0 else f'less than {least}'}", f"{least} or more"
         )
     return value
+
+
+def slots_given(core: str, slots: str | None) -> int:
+    """The value of --slots. Raises InputError RG0507, RG0512, RG1125."""
+    core_units(core)
+    if slots is None:
+        return 1
+    if core != BARREL:
+        raise fail("RG0512", f"--slots is for the core barrel, and not for {core}", "--core barrel")
+    number = integer(slots, "--slots", 1)
+    if number > MAX_SLOTS:
+        raise fail("RG0507", f"--slots {number}: the core barrel has 1 to {MAX_SLOTS}")
+    return number
 
 
 def no_instruction(name: str, more: Iterable[str] = ()) -> InputError:

@@ -125,6 +125,7 @@ class BatchOptions(MachineOptions, SharingOptions):
     quiet: bool
     cycles: bool
     core: str
+    slots: str | None
     trace: bool
 
 
@@ -136,6 +137,7 @@ class CoreOptions(Options):
     data: str = "1024"
     core: str = "small"
     lanes: str | None = None
+    slots: str | None = None
     dma: bool = False
     output: str | None = None
     json: bool = False

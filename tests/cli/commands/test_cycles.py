@@ -70,6 +70,25 @@ def test_the_core_is_chosen(cli: Cli) -> None:
     assert fast["total"] < json.loads(cli("run", "p.rga", "--cycles", "--json")[1])["cycles"]["total"]
 
 
+def test_slots_of_the_core_barrel(cli: Cli) -> None:
+    """An exchange takes two turns of eight cycles in place of three."""
+    program = "start\nswap r1, r2\nfinish\n"
+    Path("e.rga").write_text(program)
+    machine = rg.Machine(rg.assemble(program))
+    machine.run()
+    one, two = (
+        json.loads(cli("run", "e.rga", "--cycles", "--json", "--core", "barrel", *slots)[1])["cycles"]
+        for slots in ((), ("--slots", "2"))
+    )
+    assert "slots" not in one
+    assert two == json.loads(json.dumps(cycles_dict(machine, "barrel", 2)))
+    assert (two["slots"], one["total"], two["total"]) == (2, 32, 24)
+    for options, code in ((("--slots", "2"), "RG0512"), (("--core", "barrel", "--slots", "3"), "RG0507")):
+        status, _, err = cli("run", "e.rga", "--cycles", *options)
+        assert status != 0
+        assert code in err
+
+
 def test_a_core_without_cycles(cli: Cli) -> None:
     code, _, err = cli("run", "p.rga", "--core", "fast")
     assert code != 0

@@ -186,6 +186,8 @@ def test_exit_codes_of_functions(cli: Cli) -> None:
         (["formal", "--core", "lanes"], "RG1125", "there is no core `lanes`"),
         (["verilog", "--core", "barrel", "--lanes", "two"], "RG0507", "`two` is no integer"),
         (["verilog", "--core", "barrel", "--lanes", "7"], "RG0507", "the core barrel has 8 to 16"),
+        (["verilog", "--slots", "2"], "RG0512", "--slots is for the core barrel, and not for small"),
+        (["verilog", "--core", "barrel", "--slots", "3"], "RG0507", "the core barrel has 1 to 2"),
         (["verilog", "--lanes", "2"], "RG0512", "--lanes is for the core barrel, and not for small"),
         (["formal", "order"], "RG0506", "no instruction or part is named `order`"),
         (["formal", "mask"], "RG0506", "no instruction or part is named `mask`"),

@@ -28,6 +28,7 @@ from retrograd.cli.options import (
     refuse_options_of_functions,
     refuse_options_of_programs,
     scale_given,
+    slots_given,
     step_limit,
 )
 from retrograd.cli.records import CoreOptions, MachineOptions, SharingOptions
@@ -130,8 +131,8 @@ def lanes_given(core: str, lanes: str | None) -> int | None:
 
 
 def core_name(p: Parameters) -> str:
-    """The core as text: small, or barrel with 8 threads."""
-    return p.core + f" with {p.lanes} threads" * (p.core == BARREL)
+    """The core as text: small, or barrel with 8 threads, or with 8 threads and 2 slots."""
+    return p.core + f" with {p.lanes} threads" * (p.core == BARREL) + f" and {p.slots} slots" * (p.slots > 1)
 
 
 #: words of a memory of a co-processor that is written as text or placed: 16 Mbit of code, and 2 GB of memory for Yosys
@@ -148,7 +149,8 @@ def parameters(options: CoreOptions) -> Parameters:
             raise fail("RG0507", message, f"{_MOST_WORDS} or less")
     lanes = lanes_given(options.core, options.lanes) or (MIN_THREADS if options.core == BARREL else 1)
     try:
-        return Parameters(w, code, data, core=options.core, lanes=lanes, dma=options.dma)
+        slots = slots_given(options.core, options.slots)
+        return Parameters(w, code, data, core=options.core, lanes=lanes, slots=slots, dma=options.dma)
     except ValueError as error:
         raise fail("RG0507", str(error)) from None
 
@@ -170,7 +172,7 @@ def arguments_of_build(p: Parser) -> None:
     p.add_argument("--board", choices=("ulx3s",), default="ulx3s", help="the board (default: ulx3s, with an ECP5-85F)")
     format_option(p)
     memory_options(p)
-    p.core_option(lanes=True)
+    p.core_option(lanes=True, slots=True)
     p.add_argument("--mhz", metavar="MHZ", default="25", help="the clock of the co-processor (default: 25)")
     p.add_argument("--seed", metavar="N", default="1", help="of the placement (default: 1)")
     p.add_argument("--folder", metavar="DIR", help="keep the files of the tools here")
@@ -391,7 +393,7 @@ class StatOptions(CoreOptions):
 def arguments_of_stat(p: Parser) -> None:
     """Options of `retrograd hdl stat`."""
     format_option(p)
-    p.core_option(lanes=True)
+    p.core_option(lanes=True, slots=True)
     p.add_argument("-o", "--output", metavar="FILE", help="write them as JSON (schema retrograd.gates/1)")
     p.json_option("retrograd.gates/1")
 
@@ -435,7 +437,7 @@ def arguments_of_synth(p: Parser) -> None:
     """Options of `retrograd hdl synth`."""
     format_option(p)
     memory_options(p)
-    p.core_option(lanes=True)
+    p.core_option(lanes=True, slots=True)
     dma_option(p)
     p.add_argument("--mhz", metavar="MHZ", default="60", help="the clock to aim for (default: 60)")
     p.add_argument("--seed", metavar="N", default="1", help="of the placement (default: 1)")
@@ -464,7 +466,7 @@ def execute_synth(options: SynthOptions) -> int:
     if options.json:
         out = {
             "format": {"width": p.format.width, "frac": p.format.frac}, "device": "ECP5-85F", "grade": grade,
-            "core": p.core, "lanes": p.lanes, "code_words": p.code_words, "data_words": p.data_words, "dma": p.dma, "luts": best.luts, "registers": best.registers,
+            "core": p.core, "lanes": p.lanes, "slots": p.slots, "code_words": p.code_words, "data_words": p.data_words, "dma": p.dma, "luts": best.luts, "registers": best.registers,
             "multipliers": best.multipliers, "memories": best.memories, "mhz": best.mhz, "aim_mhz": mhz, "seed": best.seed,
             "seeds": [{"seed": placed.seed, "mhz": placed.mhz} for placed in found], "tools": versions,
         }  # fmt: skip
@@ -503,7 +505,7 @@ def arguments_of_verilog(p: Parser) -> None:
     """Options of `retrograd hdl verilog`."""
     format_option(p)
     memory_options(p)
-    p.core_option(lanes=True)
+    p.core_option(lanes=True, slots=True)
     p.add_argument(
         "--serial", metavar="N", help="with a serial line in place of the Wishbone bus, N clock cycles for each bit"
     )

@@ -32,6 +32,7 @@ from retrograd.cli.options import (
     integer,
     refuse_options_of_programs,
     scale_given,
+    slots_given,
     step_limit,
 )
 from retrograd.cli.records import BatchOptions, FunctionOptions, ProgramOptions
@@ -74,13 +75,14 @@ class Line:
     cycles: int
 
 
-def lines(machine: Machine, core: str) -> list[Line]:
+def lines(machine: Machine, core: str, slots: int = 1) -> list[Line]:
     """The instructions executed, in decreasing order of their cycles."""
     counts: dict[tuple[str, bool], Counter[int]] = {}
     taken: Counter[tuple[str, bool]] = Counter()
+    units = core_units(core, slots)
     each: dict[tuple[str, bool], set[int]] = {}
     for execution, n in machine.executions().items():
-        key, one = (execution.opcode.name, execution.lifted), execution.cycles(machine.format, core_units(core))
+        key, one = (execution.opcode.name, execution.lifted), execution.cycles(machine.format, units)
         counts.setdefault(key, Counter())[execution.direction] += n
         each.setdefault(key, set()).add(one)
         taken[key] += n * one
@@ -88,9 +90,9 @@ def lines(machine: Machine, core: str) -> list[Line]:
     return [Line(*key, counts[key][+1], counts[key][-1], tuple(sorted(each[key])), taken[key]) for key in ordered]
 
 
-def cycles_table(machine: Machine, core: str = "small") -> str:
+def cycles_table(machine: Machine, core: str = "small", slots: int = 1) -> str:
     """A table of instructions: executions, cycles of each and of all on a core, the total."""
-    found = lines(machine, core)
+    found = lines(machine, core, slots)
     total = sum(line.cycles for line in found)
     if not found:
         return "0 cycles"
@@ -106,11 +108,12 @@ def cycles_table(machine: Machine, core: str = "small") -> str:
     return f"{columns(rows, right=range(1, len(rows[0])))}\n{total} cycles, {per:.2f} for an instruction"
 
 
-def cycles_dict(machine: Machine, core: str = "small") -> dict[str, Any]:
+def cycles_dict(machine: Machine, core: str = "small", slots: int = 1) -> dict[str, Any]:
     """The same for programs, as part of schemas retrograd.run/1 and retrograd.call/1."""
-    found = lines(machine, core)
+    found = lines(machine, core, slots)
     return {
         "core": core,
+        **({"slots": slots} if slots > 1 else {}),
         "total": sum(line.cycles for line in found),
         "instructions": [
             {
@@ -351,7 +354,7 @@ def arguments_of_run(p: Parser) -> None:
         help="of a file of VLAD: words for lists and history, and as many for recursion; loops that need more run in parts",
     )  # fmt: skip
     p.add_argument("--cycles", action="store_true", help="count the cycles of the co-processor by instruction")
-    p.core_option()
+    p.core_option(slots=True)
     p.add_argument("--trace", action="store_true", help="print every step and its changes, on stderr")
     p.json_option("retrograd.run/1", "call/1, batch/1 or vlad/1")
     p.size_options(arrays=True)
@@ -359,7 +362,7 @@ def arguments_of_run(p: Parser) -> None:
 
 def execute_run(options: RunOptions) -> int:
     """Load, run, show."""
-    core_units(options.core)
+    slots_given(options.core, options.slots)
     if options.core != "small" and not options.cycles:
         raise fail("RG0512", "--core chooses the core whose cycles --cycles counts", "add --cycles")
     if options.program.endswith(".vlad"):
@@ -481,7 +484,7 @@ def _run_function(options: RunOptions) -> int:
         if words:
             out["words"] = words
         if options.cycles:
-            out["cycles"] = cycles_dict(result.machine, options.core)
+            out["cycles"] = cycles_dict(result.machine, options.core, slots_given(options.core, options.slots))
         print_json("retrograd.call/1", out)
         return OK
     width = max(map(len, values), default=0)
@@ -491,7 +494,7 @@ def _run_function(options: RunOptions) -> int:
     engine = engine_text(result.machine, asked=options.engine != "auto")
     print(f"\n{result.steps} steps {way}, {result.erased_bits} bits erased{engine}")
     if options.cycles:
-        print("\n" + cycles_table(result.machine, options.core))
+        print("\n" + cycles_table(result.machine, options.core, slots_given(options.core, options.slots)))
     return OK
 
 
@@ -543,12 +546,12 @@ def _run_program(options: RunOptions) -> int:
     if options.json:
         found = outcome_dict(machine, stop, steps, trap)
         if options.cycles:
-            found["cycles"] = cycles_dict(machine, options.core)
+            found["cycles"] = cycles_dict(machine, options.core, slots_given(options.core, options.slots))
         print_json("retrograd.run/1", found)
     else:
         _show(machine, stop, steps, trap, engine_text(machine, asked=options.engine != "auto"))
         if options.cycles:
-            print("\n" + cycles_table(machine, options.core))
+            print("\n" + cycles_table(machine, options.core, slots_given(options.core, options.slots)))
     return TRAPPED if trap is not None else LIMIT if stop == Stop.LIMIT.value else OK
 
 
