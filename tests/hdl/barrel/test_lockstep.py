@@ -377,7 +377,7 @@ def test_the_number_of_threads_and_slots() -> None:
 
 # ---------------------------------------------------------------- the checks can fail
 
-_CORE = "core.barrel"
+_CORE, _TWO_SLOTS = "core.barrel", "core.two_slots"
 #: module, the text there, the planted text
 FAULTS = [
     (_CORE, "alive10.eq(valid[9] & ~own(dead, 9))", "alive10.eq(valid[9])"),
@@ -389,6 +389,11 @@ FAULTS = [
     (_CORE, 'row("check.chain", 9) & counts9', 'row("check.chain", 9) & counts9 & 0'),
     (_CORE, '(row("check.chain", 10) & ~chain_fits)', '(row("check.chain", 10) & ~product_fits)'),
     (_CORE, "Mux(later(written10, 1), self._result11, later(base8, 3))", "later(base8, 3)"),
+    (_TWO_SLOTS, "Mux(later(written10, 1), self._word11[0], later(base8, 3))", "later(base8, 3)"),
+    (_TWO_SLOTS, "gated([(names[1], second11 ^ old11[1])])", "gated([(names[1], second11)])"),
+    (_TWO_SLOTS, "(later(into[0], 7) | later(into[1], 7))", "later(into[0], 7)"),
+    (_TWO_SLOTS, 'gated([(row("second.copies", 7), self._second_y)])', "0"),
+    (_TWO_SLOTS, '(row(f"{at}sum", 9) & ~fits9)', "0"),
 ]
 
 
@@ -397,15 +402,15 @@ FAULTS = [
 def test_a_planted_fault_is_found(
     planted: Callable[[str, str, str], type], unit: str, old: str, planted_text: str
 ) -> None:
-    made = planted(unit, old, planted_text)
-    hardware = Simulation(made(parameters(Q8))).run_batch
+    made, slots = planted(unit, old, planted_text), 2 if unit == _TWO_SLOTS else 1
+    hardware = Simulation(made(parameters(Q8, slots=slots))).run_batch
 
     def all_checked() -> None:
-        check(hardware, runs_of_every_end(Q8)[0])
-        check(hardware, sums_and_addresses())
-        assert told_while_run_stays_high(made(parameters(Q8))) == [1] * THREADS
-        sequences(hardware, Q8, 3, states=6, entries=("assertz", "fdiv", "fsqrt"), strict=False)
-        sequences(hardware, Q8, 4, states=4, programs=2)
+        check(hardware, runs_of_every_end(Q8)[0], slots)
+        check(hardware, sums_and_addresses(), slots)
+        assert told_while_run_stays_high(made(parameters(Q8, slots=slots))) == [1] * THREADS
+        sequences(hardware, Q8, 3, states=6, entries=("assertz", "fdiv", "fsqrt"), strict=False, slots=slots)
+        sequences(hardware, Q8, 4, states=4, programs=2, slots=slots)
 
     with pytest.raises((AssertionError, TimeoutError)):
         all_checked()
