@@ -145,6 +145,7 @@ def run(workload: Workload) -> tuple[Run, Run]:
     def cost(counts: Mapping[Execution, int]) -> Run:
         w = workload.program.format
         cores = CORES | measure_sizes.FEWER_UNITS | {BARREL: barrel_units()}
+        cores[f"{BARREL}, 2 slots"] = barrel_units(slots=2)
         return Run(sum(counts.values()), {core: total_cycles(counts, w, units) for core, units in cores.items()})
 
     if workload.loss is not None:
