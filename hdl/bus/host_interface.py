@@ -166,6 +166,8 @@ LANE = HostRegister.LANE.layout(False)
 _HALF = data.StructLayout({"valid": 1, "slot": 29, "word": 32})
 #: the write of a low half; the high half is the one that waited, or 0. Undefined unless valid.
 _WRITE = data.StructLayout({"valid": 1, "in_window": 1, "area": 4, "index": 25, "low": 32, "high": 32})
+#: what is decoded of a transfer: whether it is carried out, whether it completes the half that waits, and the word of its slot
+_DECODED = data.StructLayout({"allowed": 1, "in_window": 1, "streams": 1, "completes": 1, "told": 64})
 
 #: slots that a host cannot write, and slots that it can write while the core is busy
 _FIXED = tuple(slot for slot in HostRegister if slot.access is Access.READ)
@@ -187,9 +189,9 @@ _ZEROED = {
 class HostInterface(wiring.Component):
     """Serves the bus and drives the core. A transfer takes at most three cycles, also while the core is busy.
 
-    The core barrel answers a read after `THREAD_READ` + 1 cycles. Its memories take a word for one thread in a cycle,
-    so a write or a command
-    for all threads takes as many cycles as there are threads, and the next transfer waits that long.
+    With the core barrel a transfer is decoded in its first cycle, into registers. A write is answered in its third
+    cycle, a read after `THREAD_READ` + 1 cycles. The memories take a word for one thread in a cycle, so a write or a
+    command for all threads takes as many cycles as there are threads, and the next transfer waits that long.
     """
 
     def __init__(self, parameters: Parameters) -> None:
@@ -214,6 +216,10 @@ class HostInterface(wiring.Component):
         several = p.core == BARREL
         #: in a core whose threads are written one after the other: the write goes on with the next thread
         self.goes_on = Signal() if several else None
+        #: the cycles that a transfer has waited, a bit for each
+        self.waited = Signal(THREAD_READ if several else 1)
+        #: of the core barrel, whose clock is faster: the transfer as it was decoded a cycle before
+        self.decoded = Signal(_DECODED) if several else None
         #: the next thread of a write for all threads
         self.thread = Signal(range(p.lanes))
         super().__init__(
@@ -422,15 +428,21 @@ class HostInterface(wiring.Component):
         # ------------------------------------------------ transfers
         window, moves = self.window, Signal()
         begins = bus.cyc & bus.stb & ~bus.ack & ~bus.err
-        # The cycles that a read has waited, a bit for each. In the core barrel, the state of a thread is as late as a
-        # word of a memory.
-        waited = Signal(THREAD_READ if turns else 1)
+        waited, decides, reads = self.waited, begins, begins
         waits: Value = in_window & ~waited[-1]
         if self.goes_on is not None:
-            # A write goes on with the next thread. A copy or zeros for all threads hold no read of a slot up: such a read
-            # depends on no thread.
-            begins = begins & ~(self.goes_on & (bus.we | ~busy | self.accepted.valid))
+            # A transfer is decoded when no write acts and none goes on with the next thread. So no write makes the core
+            # busy between this cycle and the next one, which decides. A copy or zeros for all threads hold no read of a
+            # slot up: such a read depends on no thread.
+            begins = begins & ~(self.accepted.valid | (self.goes_on & ~busy))
+            decides = begins & waited[0] & ~(self.goes_on & bus.we)
+            # The state of a thread, with its register here, is as late as a word of a memory.
             waits = ~waited[-1]
+            decoded: Any = self.decoded
+            m.d.sync += decoded.as_value().eq(Cat(allowed, in_window, streams, waits_for_this, told))
+            allowed, in_window, streams = decoded.allowed, decoded.in_window, decoded.streams
+            waits_for_this, told = decoded.completes, decoded.told
+            reads = decides & allowed
         # A write takes effect in the cycle of its answer, from registers. The address of a read is thus the only path
         # from the bus to the core.
         write, acting = self.accepted, Signal(HostRegister)
@@ -440,7 +452,7 @@ class HostInterface(wiring.Component):
         once = acts if self.goes_on is None else acts & ~self.goes_on
         # While words are copied, `area` and `index` are those of the copy.
         m.d.sync += [
-            bus.ack.eq(0), bus.err.eq(0), waited.eq(0),
+            bus.ack.eq(0), bus.err.eq(0), waited.eq(Mux(begins, Cat(1, waited), 0) if turns else 0),
             write.valid.eq(0), write.in_window.eq(in_window), write.area.eq(Mux(streams, pointer.area, addressed)),
             write.index.eq(Mux(streams, pointer.index, number)),
             write.low.eq(bus.dat_w), write.high.eq(Mux(waits_for_this, waiting.word, 0)),
@@ -449,13 +461,14 @@ class HostInterface(wiring.Component):
             window.read_space.eq(area - 1),
             window.read_address.eq(index),
             # A word that does not exist may be read: the answer does not depend on it.
-            window.read.eq(begins & in_window & ~busy & ~bus.we & ~high),
+            window.read.eq(reads & in_window & ~busy & ~bus.we & ~high),
             window.write_space.eq(Mux(self.zeroes, zeroes.space, write.area - 1)),
             window.write_address.eq(Mux(self.zeroes, zeroes.place, write.index)),
             window.written.eq(Mux(self.zeroes, 0, written)),
             window.write.eq((self.zeroes | writes) & self.idle),
         ]
-        with m.If(begins):
+        found = Mux(in_window, window.data, told)
+        with m.If(decides):
             with m.If(~allowed):
                 m.d.sync += bus.err.eq(1)
             with m.Elif(bus.we):
@@ -470,10 +483,12 @@ class HostInterface(wiring.Component):
             with m.Elif(waits):
                 m.d.sync += waited.eq(Cat(1, waited))
             with m.Else():
-                found = Mux(in_window, window.data, told)
                 m.d.sync += [bus.ack.eq(1), bus.dat_r.eq(found[:32])]
                 m.d.sync += [kept.valid.eq(1), kept.slot.eq(here), kept.word.eq(found[32:])]
                 m.d.comb += moves.eq(1)
+        if turns:
+            # The word counts with `ack` only.
+            m.d.sync += bus.dat_r.eq(Mux(high, kept.word, found[:32]))
         moves_on: Value = streams & moves
         if dma:
             copied, found_word = (dma.write, window.data) if self.goes_on is None else self._slow_copies(m, dma)

@@ -57,7 +57,7 @@ _FAILED = data.StructLayout({"valid": 1, "order": 4, "trap": TrapCause})
 
 class BarrelCore(wiring.Component):
     """Threads in turns. The ports for PC, BR, DIR, counters and the window are those of the thread `selected`,
-    `THREAD_READ` cycles after it is selected, while the core is idle; DIR at once and always.
+    `THREAD_READ` − 1 cycles after it is selected, while the core is idle; DIR at once and always.
     """
 
     #: the words of the file that a row names

@@ -40,7 +40,8 @@ class Modes(wiring.Signature):
         )
 
 
-#: cycles from the address of a read in the window of the core barrel to the word; and from `selected` to its state
+#: cycles from the address of a read in the window of the core barrel to the word; the state of the `selected` thread is
+#: there a cycle sooner
 THREAD_READ = 3
 
 

@@ -779,17 +779,18 @@ class ThreadBusProver(BusProver):
     """The claims on the host interface of a core with eight threads."""
 
     part, core, lanes = "host interface of threads", BARREL, COUNTS[0]
-    cycles, late = THREAD_READ + 2, THREAD_READ
+    cycles, late, held = THREAD_READ + 2, THREAD_READ, 1
 
     def _claims(self) -> dict[str, Callable[[], list[Fact]]]:
         more = {"thread": self._lane, "commands": self._commands, "all threads": self._each}
         return super()._claims() | more
 
     def _begin(self) -> None:
-        """As for other cores. No write for all threads goes on: words of all threads are not being set to zero."""
+        """As for other cores. No transfer waits, and no write for all threads goes on: words of all threads are not being set to zero."""
         super()._begin()
         hw, part = self.hardware, self.interface
         hw.poke(part.thread, 0)
+        hw.poke(part.waited, 0)
         # What a thread may still begin depends on the core and on the command to run, and is no answer to a transfer.
         hw.answer("limits", lambda at: terms.unknown(f"limit@{self._moment}", 64))
         every = terms.conjunction(terms.unknown("every", 1), terms.negation(hw.peek(part.zeroing)))

@@ -193,8 +193,9 @@ class HostTransfers:
 
     #: whether the hardware has direct memory access, its core, and the lanes of the core
     dma, core, lanes = False, "small", 1
-    #: the cycles in which a transfer is answered, and those after which a word that is read is there
-    cycles, late = CYCLES, 1
+    #: the cycles in which a transfer is answered, those after which a word that is read is there, and those that the word
+    #: of a slot waits in a register
+    cycles, late, held = CYCLES, 1, 0
 
     def __init__(self, w: Format, interface: type[HostInterface] = HostInterface) -> None:
         self.interface = part = interface(
@@ -217,9 +218,8 @@ class HostTransfers:
         if self.lanes > 1:
             self.outputs |= {"selected": part.selected, "lane": part.lane.as_value()}
         bus = part.bus
-        self.hardware = Symbolic(
-            part, [*self.outputs.values(), bus.ack, bus.err, bus.dat_r, part.accepted.as_value(), part.zeroes]
-        )
+        seen = [bus.ack, bus.err, bus.dat_r, part.accepted.as_value(), part.zeroes, part.busy, part.waited]
+        self.hardware = Symbolic(part, [*self.outputs.values(), *seen])
         ports = self.hardware.cells[0].ports_i
         self._core = {
             name: width
@@ -308,9 +308,11 @@ class HostTransfers:
         after, words, self._moment = dict(hw.words), [hw.peek(signal) for signal in but], 0
         hw.restore(before)
         none = self._transfer(*self._any_transfer("free "), active=0, **fixed)
+        # What was decoded of a transfer counts in the next cycle of the same transfer only.
+        decoded = [] if part.decoded is None else [part.decoded.as_value()]
         own = {
             int(net.cell)
-            for signal in (bus.ack, bus.err, bus.dat_r, part.accepted.as_value(), *but)
+            for signal in (bus.ack, bus.err, bus.dat_r, part.accepted.as_value(), *decoded, *but)
             for net in hw.netlist.signals[signal]
         }
         # The only other register without effect delays a read; it is 0 after a pause in both runs.
@@ -353,7 +355,8 @@ def any_of(bits: Iterator[Word] | Sequence[Word]) -> Word:
 # -----------------------------------------------------------------------------
 # The host interface.
 #
-#     answered     each transfer ends within three cycles, with `ack` or `err`, and not with both
+#     answered     each transfer ends within three cycles, with `ack` or `err`, and not with both. Where a transfer is decoded a cycle before: each is
+#                  decoded while no write acts, and only such a write makes a core busy that is not. So what was decoded holds until the answer
 #     refused      a transfer that ends with `err` leaves every register as it would be without the transfer, and changes no part of the core
 #     busy         while the core is busy, no transfer reaches its memories, PC, BR, DIR, cotangents or counters, sets modes, sizes or steps, or starts it
 #     halves       two halves that are written to a slot arrive together; two halves that are read are those of one moment
@@ -431,24 +434,40 @@ class BusProver(HostTransfers):
         return [
             Fact("it is answered", terms.disjunction(found.acked, found.refused)),
             Fact("not by both", terms.negation(found.both)),
-            self._acts_with_its_answer(),
+            *self._acts_with_its_answer(),
         ]
 
-    def _acts_with_its_answer(self) -> Fact:
-        """In the cycle after any state, with anything on the bus."""
-        hw = self.hardware
+    def _acts_with_its_answer(self) -> list[Fact]:
+        """In the cycle after any state, with anything on the bus. Of a core that decodes transfers a cycle before: see above."""
+        hw, part = self.hardware, self.interface
         hw.reset()
         hw.forget([])
         self._moment = 0
         lines = {f"bus__{name}": terms.unknown(name, width) for name, width in LINES.items()}
-        hw.settle(**self._inputs({}), **lines)
+
+        def now() -> tuple[Word, Word, Word]:
+            """Whether a write acts, the core is busy, and a transfer is there without its answer."""
+            hw.settle(**self._inputs({}), **lines)
+            answered = terms.disjunction(hw.peek(part.bus.ack), hw.peek(part.bus.err))
+            there = reduce(terms.conjunction, (lines["bus__cyc"], lines["bus__stb"], terms.negation(answered)))
+            return terms.piece_of(hw.peek(part.accepted.as_value()), 0, 1), hw.peek(part.busy), there
+
+        acted, was_busy, waits = now()
         # A write for all threads goes on behind its answer.
-        goes_on = 0 if self.interface.goes_on is None else hw.peek(self.interface.goes_on)
+        goes_on = 0 if part.goes_on is None else hw.peek(part.goes_on)
+        rests = terms.disjunction(terms.negation(self._stands(self._outputs())), terms.unknown("idle@2", 1))
         hw.tick()
-        acts = terms.conjunction(
-            terms.piece_of(hw.peek(self.interface.accepted.as_value()), 0, 1), terms.negation(goes_on)
-        )
-        return Fact("a write acts with its answer", implies(acts, hw.peek(self.interface.bus.ack)))
+        acts, busy, _ = now()
+        holds = implies(terms.conjunction(acts, terms.negation(goes_on)), hw.peek(part.bus.ack))
+        facts = [Fact("a write acts with its answer", holds)]
+        if part.decoded is not None:
+            still = reduce(terms.conjunction, (terms.negation(was_busy), terms.negation(acted), rests))
+            anew = terms.equal(hw.peek(part.waited), 0, len(part.waited))
+            facts += [
+                Fact("it is decoded anew", anew, implies(waits, acted)),
+                Fact("the core stays idle", terms.negation(busy), still),
+            ]
+        return facts
 
     def _refused(self) -> list[Fact]:
         self._begin()
@@ -525,9 +544,9 @@ class BusProver(HostTransfers):
         self._pause()
         high = self._transfer(0, counter + 1, 0)
         acked = terms.conjunction(low.acked, high.acked)
-        # Both halves are of the cycle before the answer.
+        # Both halves are of one cycle before the answer.
         for k, answered in enumerate(low.answers):
-            moment = terms.unknown(f"counters__0@{k}", 64)
+            moment = terms.unknown(f"counters__0@{k - self.held}", 64)
             for half, found, at in (("low", low, 0), ("high", high, 32)):
                 same = terms.equal(found.data, terms.piece_of(moment, at, 32), 32)
                 facts.append(Fact(f"the cycles, {half}, {k}", implies(answered, same), acked))
