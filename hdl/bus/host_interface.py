@@ -167,7 +167,9 @@ _HALF = data.StructLayout({"valid": 1, "slot": 29, "word": 32})
 #: the write of a low half; the high half is the one that waited, or 0. Undefined unless valid.
 _WRITE = data.StructLayout({"valid": 1, "in_window": 1, "area": 4, "index": 25, "low": 32, "high": 32})
 #: what is decoded of a transfer: whether it is carried out, whether it completes the half that waits, and the word of its slot
-_DECODED = data.StructLayout({"allowed": 1, "in_window": 1, "streams": 1, "completes": 1, "told": 64})
+_DECODED = data.StructLayout(
+    {"allowed": 1, "in_window": 1, "streams": 1, "completes": 1, "slot": HostRegister, "told": 64}
+)
 
 #: slots that a host cannot write, and slots that it can write while the core is busy
 _FIXED = tuple(slot for slot in HostRegister if slot.access is Access.READ)
@@ -219,7 +221,9 @@ class HostInterface(wiring.Component):
         #: the cycles that a transfer has waited, a bit for each
         self.waited = Signal(THREAD_READ if several else 1)
         #: of the core barrel, whose clock is faster: the transfer as it was decoded a cycle before
-        self.decoded = Signal(_DECODED) if several else None
+        self.decoded = Signal(_DECODED, name="decoded") if several else None
+        #: the accepted write is one that goes on with the next thread, if it goes to all
+        self.spreads: Any = Signal(name="spreads") if several else None
         #: the next thread of a write for all threads
         self.thread = Signal(range(p.lanes))
         super().__init__(
@@ -420,7 +424,7 @@ class HostInterface(wiring.Component):
         }  # fmt: skip
         if dma:
             answers |= {HostRegister.DMA_ADDRESS: Cat(Const(0, 2), dma.address), HostRegister.DMA_LENGTH: dma.length}
-        with m.Switch(slot):
+        with m.Switch(slot if self.decoded is None else self.decoded.slot):
             for asked_for, answer in answers.items():
                 with m.Case(asked_for):
                     m.d.comb += told.eq(answer)
@@ -431,18 +435,18 @@ class HostInterface(wiring.Component):
         waited, decides, reads = self.waited, begins, begins
         waits: Value = in_window & ~waited[-1]
         if self.goes_on is not None:
-            # A transfer is decoded when no write acts and none goes on with the next thread. So no write makes the core
-            # busy between this cycle and the next one, which decides. A copy or zeros for all threads hold no read of a
-            # slot up: such a read depends on no thread.
-            begins = begins & ~(self.accepted.valid | (self.goes_on & ~busy))
-            decides = begins & waited[0] & ~(self.goes_on & bus.we)
+            # A transfer is decoded when no write acts or goes on with the next thread. So no write makes the core busy
+            # between this cycle and the next one, which decides. A copy or zeros for all threads hold no transfer up.
+            begins = begins & ~self.accepted.valid
+            decides = begins & waited[0]
             # The state of a thread, with its register here, is as late as a word of a memory.
             waits = ~waited[-1]
             decoded: Any = self.decoded
-            m.d.sync += decoded.as_value().eq(Cat(allowed, in_window, streams, waits_for_this, told))
+            m.d.sync += decoded.as_value().eq(Cat(allowed, in_window, streams, waits_for_this, slot, told))
             allowed, in_window, streams = decoded.allowed, decoded.in_window, decoded.streams
             waits_for_this, told = decoded.completes, decoded.told
             reads = decides & allowed
+            self._spread(m, slot, commands)
         # A write takes effect in the cycle of its answer, from registers. The address of a read is thus the only path
         # from the bus to the core.
         write, acting = self.accepted, Signal(HostRegister)
@@ -508,7 +512,7 @@ class HostInterface(wiring.Component):
         m.d.comb += obeyed.eq(write.low)
         self._act(m, acts, acting, obeyed, written)
         if self.goes_on is not None:
-            self._each_thread(m, self.goes_on, acts, acting, obeyed)
+            self._each_thread(m, self.goes_on, acts)
         with m.If(once), m.Switch(acting):
             with m.Case(HostRegister.STEPS):
                 m.d.sync += steps.eq(written)
@@ -551,21 +555,26 @@ class HostInterface(wiring.Component):
                 m.d.sync += running.eq(0)
         return m
 
-    def _each_thread(self, m: Module, goes_on: Signal, acts: Value, slot: Any, commands: Any) -> None:
-        """Let a write or a command for all threads go on for as many cycles as there are threads."""
-        last, thread, changes = self.parameters.lanes - 1, self.thread, Signal()
+    def _spread(self, m: Module, slot: Any, commands: Any) -> None:
+        """Whether the write of this cycle is one to each thread."""
+        m.d.sync += self.spreads.eq(0)
         with m.Switch(slot):
             with m.Case(HostRegister.CONTROL):
                 of_core = ("turn", "forget", "clear", "zero_cotangents")
-                m.d.comb += changes.eq(acts & Cat(commands[name] for name in of_core).any())
+                m.d.sync += self.spreads.eq(Cat(commands[name] for name in of_core).any())
             with m.Case(HostRegister.PC, HostRegister.BR, HostRegister.DIRECTION):
-                m.d.comb += changes.eq(acts)
-        each = self.lane.all & (changes | self.window.write)
+                m.d.sync += self.spreads.eq(1)
+
+    def _each_thread(self, m: Module, goes_on: Signal, acts: Value) -> None:
+        """Let a write or a command for all threads go on for as many cycles as there are threads."""
+        last, thread = self.parameters.lanes - 1, self.thread
+        each = self.lane.all & ((acts & self.spreads) | self.window.write)
         m.d.comb += [goes_on.eq(each & (thread != last)), self.selected.eq(Mux(each, thread, self.lane.index))]
         with m.If(each):
             m.d.sync += thread.eq(Mux(goes_on, thread + 1, 0))
-        with m.If(goes_on):
-            m.d.sync += self.accepted.eq(self.accepted)
+        # A command that is accepted while words are set to zero waits for the last thread.
+        with m.If(goes_on & self.accepted.valid):
+            m.d.sync += [self.accepted.eq(self.accepted), self.spreads.eq(self.spreads)]
 
     def _slow_copies(self, m: Module, dma: DirectMemoryAccess) -> tuple[Value, Value]:
         """A word has been copied to each thread that gets it; and the word that was read, when it is there."""

@@ -30,7 +30,7 @@ from retrograd.hdl.core.barrel import BarrelCore
 from retrograd.hdl.core.cores import barrel_of
 from retrograd.hdl.core.ports import THREAD_READ
 from retrograd.hdl.formal import terms
-from retrograd.hdl.formal.bus_proofs import LINES, BusProver, Fact, any_of
+from retrograd.hdl.formal.bus_proofs import LINES, BusProver, Fact, any_of, implies
 from retrograd.hdl.formal.claims import distinguishes
 from retrograd.hdl.formal.core_execution import TRAP_PLACES, CoreExecution, ProofRun, UnitFunctions
 from retrograd.hdl.formal.solving import Definitions, Obligations, ProofResult, Stuck, Undecided
@@ -862,7 +862,9 @@ class ThreadBusProver(BusProver):
             seen, every = self._chosen()
             acts = any_of(now[name] for name in ("writes", *strobes))
             if not k:
-                first = now | {"acts": terms.conjunction(acts, still), "every": every, "cyc": lines["bus__cyc"]}
+                known = implies(any_of(now[name] for name in strobes), hw.peek(part.spreads))
+                acts = reduce(terms.conjunction, (acts, still, known))
+                first = now | {"acts": acts, "every": every, "cyc": lines["bus__cyc"]}
                 one = terms.conjunction(first["acts"], terms.negation(every))
                 facts.append(Fact("one thread", terms.equal(now["selected"], terms.piece_of(seen, 0, 3), 3), one))
             all_ = terms.conjunction(first["acts"], first["every"])

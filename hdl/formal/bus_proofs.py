@@ -219,6 +219,7 @@ class HostTransfers:
             self.outputs |= {"selected": part.selected, "lane": part.lane.as_value()}
         bus = part.bus
         seen = [bus.ack, bus.err, bus.dat_r, part.accepted.as_value(), part.zeroes, part.busy, part.waited]
+        seen += [] if part.spreads is None else [part.spreads]
         self.hardware = Symbolic(part, [*self.outputs.values(), *seen])
         ports = self.hardware.cells[0].ports_i
         self._core = {
@@ -309,7 +310,7 @@ class HostTransfers:
         hw.restore(before)
         none = self._transfer(*self._any_transfer("free "), active=0, **fixed)
         # What was decoded of a transfer counts in the next cycle of the same transfer only.
-        decoded = [] if part.decoded is None else [part.decoded.as_value()]
+        decoded = [] if part.decoded is None else [part.decoded.as_value(), part.spreads]
         own = {
             int(net.cell)
             for signal in (bus.ack, bus.err, bus.dat_r, part.accepted.as_value(), *decoded, *but)
@@ -445,27 +446,35 @@ class BusProver(HostTransfers):
         self._moment = 0
         lines = {f"bus__{name}": terms.unknown(name, width) for name, width in LINES.items()}
 
-        def now() -> tuple[Word, Word, Word]:
-            """Whether a write acts, the core is busy, and a transfer is there without its answer."""
+        def now() -> tuple[Word, ...]:
+            """Whether a write acts, the core is busy, a transfer is there without its answer, and STREAM stands for no slot."""
             hw.settle(**self._inputs({}), **lines)
             answered = terms.disjunction(hw.peek(part.bus.ack), hw.peek(part.bus.err))
             there = reduce(terms.conjunction, (lines["bus__cyc"], lines["bus__stb"], terms.negation(answered)))
-            return terms.piece_of(hw.peek(part.accepted.as_value()), 0, 1), hw.peek(part.busy), there
+            known: Word = 1
+            if part.decoded is not None:
+                allowed, in_window, streams = (terms.piece_of(hw.peek(part.decoded.as_value()), k, 1) for k in range(3))
+                known = implies(terms.conjunction(allowed, streams), in_window)
+            return terms.piece_of(hw.peek(part.accepted.as_value()), 0, 1), hw.peek(part.busy), there, known
 
-        acted, was_busy, waits = now()
+        acted, was_busy, waits, was_known = now()
         # A write for all threads goes on behind its answer.
         goes_on = 0 if part.goes_on is None else hw.peek(part.goes_on)
         rests = terms.disjunction(terms.negation(self._stands(self._outputs())), terms.unknown("idle@2", 1))
         hw.tick()
-        acts, busy, _ = now()
+        acts, busy, _, is_known = now()
         holds = implies(terms.conjunction(acts, terms.negation(goes_on)), hw.peek(part.bus.ack))
         facts = [Fact("a write acts with its answer", holds)]
         if part.decoded is not None:
             still = reduce(terms.conjunction, (terms.negation(was_busy), terms.negation(acted), rests))
+            strobes = any_of(self._outputs()[name] for name in _STROBES)
+            known = reduce(terms.conjunction, (strobes, terms.negation(goes_on), was_known))
             anew = terms.equal(hw.peek(part.waited), 0, len(part.waited))
             facts += [
                 Fact("it is decoded anew", anew, implies(waits, acted)),
                 Fact("the core stays idle", terms.negation(busy), still),
+                Fact("STREAM is a word of a memory", is_known),
+                Fact("it is known whether a write is one to each thread", hw.peek(part.spreads), known),
             ]
         return facts
 

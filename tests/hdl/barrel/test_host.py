@@ -364,8 +364,8 @@ FAULTS = [
 def test_a_read_that_waits_for_all_threads_is_found(planted: Callable[[str, str, str], type]) -> None:
     planted(
         "bus.host_interface",
-        "begins & ~(self.goes_on & (bus.we | ~busy | self.accepted.valid))",
-        "begins & ~self.goes_on",
+        "begins & ~self.accepted.valid",
+        "begins & ~(self.accepted.valid | self.goes_on)",
     )
     with pytest.raises(AssertionError, match="hangs"):
         status_is_read_during_copies()
