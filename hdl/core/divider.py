@@ -330,8 +330,20 @@ class RingDivider(Divider):
                 with m.Case(index):
                     m.d.comb += self.result.eq(Mux(void, 0, quotient >> s))
                     if self.flags:
-                        m.d.comb += self.fits.eq(void | fits(quotient >> s, width))
+                        lasts = (self._equal_from(whole, more, s + width - 1 + k) for k in range(2))
+                        m.d.comb += self.fits.eq(void | Mux(rounded, *reversed([*lasts])))
         return m
+
+    @staticmethod
+    def _equal_from(whole: Any, more: Any, place: int) -> Any:
+        """Whether the bits of whole + more, more ≤ 2, are equal from this place on, without waiting for the sum.
+
+        A carry reaches the place where all bits below are 1. The bits there are then equal if they were 1…1 or 1…10.
+        """
+        place = min(place, len(whole) - 1)
+        low, high = whole[:place], whole[place:]
+        carry = (more[0] & low.all()) | (more[1] & low[1:].all())
+        return Mux(carry, high[1:].all(), high.all() | ~high.any())
 
     def _added(self, m: Module, shifted: Any, taken: Any, bits: int, name: str) -> Any:
         """The next remainder: shifted − taken where the last remainder is not negative, else shifted + taken."""
