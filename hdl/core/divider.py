@@ -309,41 +309,39 @@ class RingDivider(Divider):
                             m.d.sync += first.divisor.eq(0)
         first = self.returned
 
-        # See `Divider`; the bits that are added to the digits are known a cycle before. The remainder of a quotient is
-        # 0 if r is 0, or, after a digit 0, −y.
+        # See `Divider`; what is added to the digits is known a cycle before. ⌊(z + 1) / 2⌋ = ⌊z/2⌋ + (z mod 2). The
+        # remainder of a quotient is 0 if r is 0, or, after a digit 0, −y.
         negative, y, r = first.negative, first.divisor, first.remains.as_unsigned()
-        whole, more, rounded, void = Signal(signed(bits)), Signal(2), Signal(), Signal()
+        floor, whole, more, void = Signal(signed(bits)), Signal(signed(bits)), Signal(), Signal()
         digits = ~first.signs[: self.quotient_bits]
         found = Mux(first.root, ~first.signs[::2], digits) if True in kinds else digits
         # r + y = 0, without carries
         exact = (r == 0) | ((r ^ y ^ Cat(Const(0, 1), r | y)[:rest_bits]) == 0)
+        m.d.comb += floor.eq(Mux(negative, ~found.as_signed(), found))
         m.d.sync += [
-            whole.eq(Mux(negative, ~found.as_signed(), found)),
-            more.eq((negative & exact) + first.rounded),
-            rounded.eq(first.rounded),
+            whole.eq(Mux(first.rounded, floor >> 1, floor)),
+            more.eq((negative & exact) | (first.rounded & floor[0])),
             void.eq(first.void),
         ]
-        floor, quotient = Signal(signed(bits)), Signal(signed(bits))
-        m.d.comb += [floor.eq(whole + more), quotient.eq(Mux(rounded, floor >> 1, floor))]
+        quotient = Signal(signed(bits))
+        m.d.comb += quotient.eq(whole + more)
         with m.Switch(self.shift):
             for index, s in enumerate(self.shifts):
                 with m.Case(index):
                     m.d.comb += self.result.eq(Mux(void, 0, quotient >> s))
                     if self.flags:
-                        lasts = (self._equal_from(whole, more, s + width - 1 + k) for k in range(2))
-                        m.d.comb += self.fits.eq(void | Mux(rounded, *reversed([*lasts])))
+                        m.d.comb += self.fits.eq(void | self._equal_from(whole, more, s + width - 1))
         return m
 
     @staticmethod
     def _equal_from(whole: Any, more: Any, place: int) -> Any:
-        """Whether the bits of whole + more, more ≤ 2, are equal from this place on, without waiting for the sum.
+        """Whether the bits of whole + more, more ≤ 1, are equal from this place on, without waiting for the sum.
 
         A carry reaches the place where all bits below are 1. The bits there are then equal if they were 1…1 or 1…10.
         """
         place = min(place, len(whole) - 1)
         low, high = whole[:place], whole[place:]
-        carry = (more[0] & low.all()) | (more[1] & low[1:].all())
-        return Mux(carry, high[1:].all(), high.all() | ~high.any())
+        return Mux(more & low.all(), high[1:].all(), high.all() | ~high.any())
 
     def _added(self, m: Module, shifted: Any, taken: Any, bits: int, name: str) -> Any:
         """The next remainder: shifted − taken where the last remainder is not negative, else shifted + taken."""
