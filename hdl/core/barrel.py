@@ -76,7 +76,7 @@ class BarrelCore(wiring.Component):
         self.logic = LogicUnit(p.width, flags=True)
         self.multiplier = Multiplier(p.width, code.products, code.halves, 3, code.tested)
         self.chained = ChainedSum(p.width)
-        self.rom = RomUnit(p.width, code.tables)
+        self.rom = RomUnit(p.width, code.tables, _BLOCK_BITS)
         self.divider = RingDivider(p.width, code.divisions, code.quotients, p.lanes, flags=True)
         n = p.lanes
         #: the thread whose turn is in cycle k; the same in three cycles, or the selected thread while the core is idle

@@ -329,7 +329,8 @@ class RomUnit(wiring.Component):
     Raises ValueError for a table whose length is no power of two.
     """
 
-    def __init__(self, width: int, tables: Sequence[Sequence[int]]) -> None:
+    def __init__(self, width: int, tables: Sequence[Sequence[int]], block: int | None = None) -> None:
+        """`block`: bits of a block RAM. Each then holds some bits of all entries, so none is selected behind it."""
         if any(not table or len(table) & (len(table) - 1) for table in tables):
             raise ValueError("a table has a power of two of entries")
         self.width = width
@@ -341,6 +342,11 @@ class RomUnit(wiring.Component):
             self.bases[index] = len(entries)
             entries += self.tables[index]
         self.entries = MemoryData(shape=width, depth=max(2, len(entries)), init=entries)
+        #: the memories, from the lowest bits of the entries on: name, first bit, bits
+        self.columns = [("entries", 0, width)]
+        if block is not None:
+            size = max(1, block >> (self.entries.depth - 1).bit_length())
+            self.columns = [(f"entries{low}", low, min(size, width - low)) for low in range(0, width, size)]
         super().__init__(
             {
                 #: which table
@@ -354,15 +360,17 @@ class RomUnit(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.entries = memory = Memory(self.entries)
-        port = memory.read_port()
-        address = Signal.like(port.addr)
+        address = Signal(range(self.entries.depth))
         with m.Switch(self.table):
             for index, (base, table) in enumerate(zip(self.bases, self.tables, strict=True)):
                 bits = (len(table) - 1).bit_length()
                 with m.Case(index):
                     m.d.comb += address.eq(Cat(self.x[:bits], Const(base >> bits, max(0, len(address) - bits))))
-        m.d.comb += [port.addr.eq(address), self.result.eq(port.data)]
+        for name, low, size in self.columns:
+            words = [word >> low & (1 << size) - 1 for word in self.entries.init]
+            m.submodules[name] = memory = Memory(MemoryData(shape=size, depth=self.entries.depth, init=words))
+            port = memory.read_port()
+            m.d.comb += [port.addr.eq(address), self.result[low : low + size].eq(port.data)]
         return m
 
 

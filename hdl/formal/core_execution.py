@@ -121,7 +121,8 @@ class UnitFunctions:
                 index = code.tables.index(parameter)
                 bits, size = (len(parameter) - 1).bit_length(), (core.rom.entries.depth - 1).bit_length()
                 pieces = [(terms.piece_of(v[0], 0, bits), bits), (core.rom.bases[index] >> bits, size - bits)]
-                return self.hardware.entry("rom.entries", terms.joined([piece for piece in pieces if piece[1]]))
+                at = terms.joined([piece for piece in pieces if piece[1]])
+                return terms.joined([(self.hardware.entry(f"rom.{name}", at), n) for name, _, n in core.rom.columns])
             case "sqrtround":
                 which, shift = Division(True, parameter, True), 0
             case "divround":

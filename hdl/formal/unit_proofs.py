@@ -754,7 +754,8 @@ class UnitProver:
         bits, size = (len(table) - 1).bit_length(), (unit.entries.depth - 1).bit_length()
         base = unit.bases[index]
         pieces = [(terms.piece_of(x, 0, bits), bits), (base >> bits, size - bits)]
-        expected = hw.entry("entries", terms.joined([piece for piece in pieces if piece[1]]))
+        at = terms.joined([piece for piece in pieces if piece[1]])
+        expected = terms.joined([(hw.entry(name, at), n) for name, _, n in unit.columns])
         mask = self.w.mask
         stored = [int(word) & mask for word in list(unit.entries.init)[base : base + len(table)]]
         if stored != [entry & mask for entry in table] or base % len(table):
