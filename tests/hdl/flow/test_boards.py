@@ -117,10 +117,10 @@ def test_block_memories_of_the_core_fast_have_a_delay(
 
 def test_wires_of_the_core_barrel_count_with_their_time(runs: list[Sequence[str]], tmp_path: Path) -> None:
     synthesis.place(replace(TINY, core="barrel", lanes=8), tmp_path, 60.0)
-    steps = (tmp_path / "synthesis.ys").read_text().splitlines()[-4:]
+    steps = (tmp_path / "synthesis.ys").read_text().splitlines()[-5:]
     begun, ended = (step.split(" -run ")[1].split() for step in (steps[0], steps[-1]))
     assert (begun, ended) == (["begin:map_luts"], ["map_cells:", "-json", "top.json"])
-    assert steps[1] == "abc9 -W 500"
+    assert steps[2] == "abc9 -W 500"
 
 
 def test_the_speed_grade_is_that_of_the_device(runs: list[Sequence[str]], tmp_path: Path) -> None:
