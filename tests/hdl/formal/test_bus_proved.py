@@ -46,7 +46,7 @@ FAULTS = [
     # a stop is lost when an instruction begins
     ("with m.If(obeyed.stop):", "with m.If(obeyed.stop & ~self.begins):", "stop", "it stops"),
     # words are set to zero beyond the size, while the core runs, or while a transfer reads them
-    ("host.zeroes.eq(host.zeroing & inside &", "host.zeroes.eq(host.zeroing &", "zeroes", "the place"),
+    ("Value = host.zeroing & inside &", "Value = host.zeroing &", "zeroes", "the place"),
     ("window.write.eq((self.zeroes | writes) & self.idle)", "window.write.eq(self.zeroes | writes)", "zeroes", "an idle core"),
     ("running.any() | ~self.idle | self.zeroing)", "running.any() | ~self.idle)", "zeroes", "transfers are refused"),
     ("steps, status, busy = Signal(64, init=UNLIMITED)", "steps, status, busy = Signal(64, init=UNLIMITED - 1)", "reset", "steps"),
@@ -85,7 +85,7 @@ COPY_FAULTS = [
     ("~(busy & others)", "~(busy & others) & ~Cat(*copying)", "stop of a copy", "it is accepted"),
     ("dma.stop.eq(obeyed.stop)", "dma.stop.eq(0)", "stop of a copy", "the copy ends"),
     # a stop moves the words
-    ("goes_on | dma.read | dma.write", "goes_on | dma.read | dma.write | dma.stop", "stop of a copy", "no other words: writes"),
+    ("moves_on | dma.read | copied", "moves_on | dma.read | copied | dma.stop", "stop of a copy", "no other words: writes"),
 ]  # fmt: skip
 #: the same, in direct memory access
 UNIT_FAULTS = [
