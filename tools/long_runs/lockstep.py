@@ -3,8 +3,8 @@
     python tools/long_runs/lockstep.py --instructions 10000000 --store build/lockstep.txt
     python tools/long_runs/lockstep.py --set fast-Q32.32 --seed 17                        one share again, such as a share that failed
 
-The sets are the cores small, fast and barrel with words of 8 to 64 bits, each with all function units and with the logic unit alone. A share
-is a seed: random sequences and, for words of 32 bits or more and all units, whole programs, by tests/support/lockstep.py. Sequences run in both
+The sets are the cores small, fast and barrel, this with one slot and with two, with words of 8 to 64 bits, each with all function units and with
+the logic unit alone. A share is a seed: random sequences and, for words of 32 bits or more and all units, whole programs, by tests/support/lockstep.py. Sequences run in both
 directions. Odd seeds run with D = 1; the core barrel has D = 0 and 1 in each share. Every retirement and every trap is compared: words,
 cotangents, PC, BR, direction and cycles.
 
@@ -45,6 +45,8 @@ from shares import Store, tests_module
 FORMATS = [Format(width, width // 2) for width in (8, 16, 32, 64)]
 #: core -> lanes or threads
 CORES = {"small": 1, "fast": 1, "barrel": 8}
+#: (core, slots) of the sets
+BUILT = (("small", 1), ("fast", 1), (BARREL, 1), (BARREL, 2))
 #: sequences of a share: programs, and states of each
 PROGRAMS, STATES = 10, 300
 #: the same for each thread, and whole programs of a share
@@ -59,14 +61,15 @@ class Set:
     format: Format
     #: all function units, or the logic unit alone
     all_units: bool = True
+    slots: int = 1
 
     def __str__(self) -> str:
-        return f"{self.core}-{self.format}" + "-logic" * (not self.all_units)
+        return f"{self.core}-{self.format}" + "-logic" * (not self.all_units) + "-two-slots" * (self.slots > 1)
 
     @property
     def parameters(self) -> Parameters:
         units = frozenset(Unit) if self.all_units else frozenset({Unit.LOGIC})
-        return Parameters(self.format, 256, 64, units, core=self.core, lanes=CORES[self.core])
+        return Parameters(self.format, 256, 64, units, core=self.core, lanes=CORES[self.core], slots=self.slots)
 
     def entries(self) -> Sequence[str]:
         """The entries of the table whose instructions the units execute; none stands for all."""
@@ -87,10 +90,10 @@ class Set:
 
 SETS = {
     str(each): each
-    for core in CORES
+    for core, slots in BUILT
     for all_units in (True, False)
     for w in FORMATS
-    for each in [Set(core, w, all_units)]
+    for each in [Set(core, w, all_units, slots)]
 }
 
 
@@ -139,7 +142,7 @@ def share(name: str, seed: int, folder: Path) -> Counter[str]:
     if each.core == BARREL:
         threads = tests_module("hdl/barrel/test_lockstep")
         executed, traps = threads.sequences(
-            hardware.run_batch, w, seed, states=THREAD_STATES, programs=THREAD_PROGRAMS, entries=entries
+            hardware.run_batch, w, seed, THREAD_STATES, THREAD_PROGRAMS, entries, slots=each.slots
         )
     else:
         executed, traps = random.sequences(

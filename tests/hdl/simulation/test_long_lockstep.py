@@ -61,9 +61,9 @@ def test_a_store_keeps_whole_lines_of_a_mark(tool: Any, tmp_path: Path) -> None:
 
 def test_the_sets_are_all_cores_and_widths(tool: Any) -> None:
     sets = tool.SETS.values()
-    assert {(s.core, s.format.width, s.all_units) for s in sets} == {
-        (core, width, units)
-        for core in ("small", "fast", "barrel")
+    assert {(s.core, s.slots, s.format.width, s.all_units) for s in sets} == {
+        (core, slots, width, units)
+        for core, slots in (("small", 1), ("fast", 1), ("barrel", 1), ("barrel", 2))
         for width in (8, 16, 32, 64)
         for units in (True, False)
     }
@@ -76,6 +76,7 @@ def test_the_sets_are_all_cores_and_widths(tool: Any) -> None:
         "table",
         "core",
         "lanes",
+        "slots",
         "dma",
     }
 
