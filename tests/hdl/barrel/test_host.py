@@ -97,7 +97,7 @@ def rows_ends_and_status(d: CoprocessorDriver) -> None:
         machine = ended(row)
         assert (run.retired, run.cycles, run.pc) == (machine.retired, machine.cycles, machine.pc)
         assert memory == machine.memory
-    assert found.issued == sum(run.retired for run in found.lanes)
+    assert d._read(HostRegister.ISSUED) == found.issued == sum(run.retired for run in found.lanes)
     # The batch takes the cycles of the longest thread, and those to fill and to empty the pipeline.
     assert 0 < found.cycles - max(run.cycles for run in found.lanes) < 50
     # Back to the start: the thread that trapped goes back from there.
