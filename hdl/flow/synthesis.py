@@ -54,7 +54,8 @@ clean
 synth_ecp5 -top top -run map_cells: -json top.json
 """
 #: The mapping of the core barrel: as usual, but a wire counts with more picoseconds than the 300 of Yosys. Adders then bound
-#: fewer paths, and the other paths have fewer LUTs one behind the other. With 760, its time, the core is larger and no faster.
+#: fewer paths, and the other paths have fewer LUTs one behind the other. With 760, its time, the core was larger and no faster before
+#: the ROM had columns; the core as it is was placed with 500 only.
 _WIRED = """synth_ecp5 -top top -run begin:map_luts
 techmap -map +/lattice/latches_map.v
 abc9 -W 500

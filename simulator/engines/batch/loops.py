@@ -408,7 +408,8 @@ class LaneLoop(ArrayLoop):
             first = first + stride
 
     def _read_rows(self, first: Value, stride: Value) -> Value:
-        """64 bits of each lane's row. Apart, they are read one by one: a gather takes three times as long on Zen 4."""
+        """64 bits of each lane's row. Apart, they are read one by one: by gathers, and scatters back, a row of
+        bundle adjustment's Jacobian took 1.4 times as long on an AMD EPYC with AVX-512."""
         code = self.code
         row, apart, both = map(code.block, ("row", "apart", "both"))
         code.branch(stride.eq(8), row, apart)

@@ -125,7 +125,7 @@ def long_quotient(x: Value, y: Value, w: Format, places: int) -> WideQuotient:
 
 
 def rounded_quotient_in_lanes(x: Value, y: Value, places: int) -> tuple[Value, Value]:
-    """(the same in lanes of 64 bits, whether it is right): right where |z| < 2^61, and y < 2^49 if z ≥ 2^49.
+    """(the same in lanes of 64 bits, whether it is right): right where |z| < 2^61, and |y| < 2^49 if |z| ≥ 2^49.
 
     Where a rounding is not sure, ⌊2z⌋ decides, in two digits: the first is a multiple of 2^14 where 2z has more than 50 bits,
     and its remainder, below 2^14·|y|, a word; the second is the quotient of this remainder, less than 1 too large or right.

@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from retrograd.cli.terminal import CHOICES, is_colored, painted
 from retrograd.isa.diagnostics import Diagnostic, InputError, nearest, printable
-from retrograd.isa.microarchitecture.micro_operations import BARREL, MAX_SLOTS, core_units
 
 if TYPE_CHECKING:
     from retrograd.cli.records import MachineOptions, Options, ProgramOptions
@@ -389,6 +388,8 @@ def integer(text: str, option: str, least: int | None = None, noun: str = "") ->
 
 def slots_given(core: str, slots: str | None) -> int:
     """The value of --slots. Raises InputError RG0507, RG0512, RG1125."""
+    from retrograd.isa.microarchitecture.micro_operations import BARREL, MAX_SLOTS, core_units
+
     core_units(core)
     if slots is None:
         return 1
