@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import random
@@ -12,7 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import closing, contextmanager
 from multiprocessing import active_children, get_context
 from pathlib import Path
@@ -135,6 +136,34 @@ def test_four_workers_of_dask(workload: ModuleType) -> None:
         client.run(_pretend, "0.0.1")
         with pytest.raises(InputError, match=r"RG1504.*0\.0\.1"):
             workload.summed(client, 1000)
+
+
+@pytest.mark.parametrize(("status", "lost"), [("lost", True), ("error", False)])
+def test_a_worker_of_dask_that_is_lost_behind_its_answer(status: str, lost: bool) -> None:
+    """Dask's executor takes the answer for an error of three parts. An error of the task that reads alike is none of these."""
+    cfexecutor = pytest.importorskip("distributed.cfexecutor")
+
+    class Task:
+        def __init__(self) -> None:
+            self.status = status
+
+        async def _result(self, raiseit: bool) -> tuple[Any, ...]:
+            if lost:
+                return "0.1.0", 5
+            try:
+                _, _, _ = (1, 2)  # type: ignore[misc]
+            except ValueError as error:
+                return type(error), error, error.__traceback__
+            raise AssertionError
+
+    async def passed_on() -> BaseException | None:
+        found: Future[Any] = Future()
+        await cfexecutor._cascade_future(Task(), found)
+        return found.exception()
+
+    error = asyncio.run(passed_on())
+    assert isinstance(error, ValueError)
+    assert _distribution.is_loss(error) == lost
 
 
 def _pretend(version: str) -> None:

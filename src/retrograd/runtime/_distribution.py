@@ -119,7 +119,11 @@ def is_loss(error: BaseException) -> bool:
     """Whether a task is lost with its worker; the task itself has raised nothing."""
     if isinstance(error, BrokenExecutor | CancelledError):
         return True
-    kind = type(error)
+    kind, at = type(error), error.__traceback__
+    if kind is ValueError and at is not None and at.tb_next is None:
+        # The worker was lost behind the answer of the task: Dask's executor then unpacks the answer as an error of three parts.
+        where = at.tb_frame.f_globals.get("__name__"), at.tb_frame.f_code.co_name
+        return where == ("distributed.cfexecutor", "_cascade_future") and "to unpack" in str(error)
     return kind.__module__.startswith("distributed") and kind.__name__ in _LOSSES
 
 
