@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from amaranth.hdl import Shape
 from amaranth.lib import data
 from retrograd.isa.microarchitecture.micro_operations import Unit
+from retrograd.isa.microarchitecture.rows import BANK_TEMPORARIES
 
 #: bits of an address in the operand file: the temporaries, then the constants
 FILE_BITS = 7
@@ -251,7 +252,7 @@ THREAD_CONSTANTS = 128
 OPERAND = data.StructLayout({"kind": Read, "number": 8})
 
 #: number of the first temporary in the second of two banks
-SECOND_BANK = 64
+SECOND_BANK = BANK_TEMPORARIES
 
 #: The predicates of a guard: as in `WIDE_CHECK`; `zero`: bit 0 of the result must be 0; `chain`: the sum with the
 #: product fits.
