@@ -26,9 +26,10 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import NamedTuple
 
 from retrograd.isa.entries import REGISTER_FIELDS
-from retrograd.isa.expr import ZERO, Expr, const, half, inputs, nodes, place
+from retrograd.isa.expr import ONE, ZERO, Expr, const, half, inputs, nodes, place
 from retrograd.isa.folds import is_truth, product_tested_by, sum_tested_by
 from retrograd.isa.program import Program
 from retrograd.simulator.engines.llvm.builder import storage
@@ -59,6 +60,8 @@ FEWEST_BITS = 2
 SPREAD = 3
 #: distances between addresses of a chunk lie far below
 FAR = 1 << 48
+#: passes whose addresses are tested at once, between which the host can stop the run
+STRIP = 1 << 20
 #: of this number of words, one may lie apart from that of the next pass: it costs as much as in scalar code
 MOST_SCATTERED = 8
 #: operations of a pass, and lanes, up to which a loop also has chunks of several registers of words
@@ -92,6 +95,13 @@ class Split:
     def bits(self, name: str, p: int) -> int:
         """The bits of an input."""
         return p if name in self.left else self.total - p if name in self.right else self.rest
+
+
+class Countdown(NamedTuple):
+    """x ≠ y, where x − y is `first` behind the first pass, a tree over the words at its beginning, and `by` more behind each next one."""
+
+    first: Expr
+    by: int
 
 
 @dataclass
@@ -129,6 +139,9 @@ class VectorLoop:
     jump: int = 0
     after_closing: Expr = ZERO
     landing: list[Expr] = field(default_factory=list)
+    #: the loop goes on while this holds, and its landing needs the others; None where words decide in another way
+    end: Countdown | None = None
+    met_before_end: list[Countdown] = field(default_factory=list)
     #: guards that are checked in each lane, with the words of their instruction
     guards: list[GuardAndWords] = field(default_factory=list)
     #: inputs that must be numbers of `bits` bits and a sign; all words have `W − 1`
@@ -335,6 +348,35 @@ class _Analysis:
         for tree in (loop.after_closing, *loop.landing):
             if any(name.startswith("m") for name in tree.inputs):
                 raise Refusal("the end of the loop depends on a word of memory")
+        arriving = [self._arriving(guard) for guard in loop.landing if guard is not const(1)]
+        found = [self._countdown(truth) for truth in (self._goes_on(loop.after_closing), *arriving)]
+        counted = [each for each in found if each is not None]
+        if len(counted) == len(found) and counted[0].by:
+            loop.end, loop.met_before_end = counted[0], list(dict.fromkeys(counted[1:]))
+
+    def _arriving(self, guard: Expr) -> Expr:
+        """The truth c of a guard that jump − (jump if c, else 0) is 0; another guard as it is."""
+        if guard.op != "eq" or guard.args[1] is not ZERO:
+            return guard
+        found = self._goes_on(self.forms.sum(const(self.loop.jump), guard.args[0], -1))
+        return guard if found is ZERO else found
+
+    def _goes_on(self, tree: Expr) -> Expr:
+        """The truth c, of a tree that is `jump` if c, else 0; 0 of another tree."""
+        jump = const(self.loop.jump)
+        return tree.args[0] if tree.op == "select" and tree.args[1] is jump and tree.args[2] is ZERO else ZERO
+
+    def _countdown(self, truth: Expr) -> Countdown | None:
+        """Of x ≠ y, if x − y advances by a constant."""
+        if truth.op != "eq" or truth.args[1] is not ZERO or truth.args[0].op != "eq":
+            return None
+        x, y = truth.args[0].args
+        first = self.forms.sum(x, y, -1)
+        terms = [(atom, k) for atom, k in self.forms.form(first).items() if atom is not ONE]
+        if any(atom.op != "input" for atom, _ in terms):
+            return None
+        by = sum(k * self.loop.inductions.get(int(str(atom.param)[1:]), 0) for atom, k in terms)
+        return Countdown(first, self.forms.w.signed(by))
 
     # ------------------------------------------------------------------ memory
 
@@ -353,6 +395,8 @@ class _Analysis:
             if abs(stride) >= FAR or max(offsets) - min(offsets) >= FAR:
                 # No address of a chunk may wrap around to another.
                 raise Refusal("addresses lie too far apart")
+            if abs(stride) >= FAR // STRIP:
+                loop.end = None
         scattered = sum(abs(loop.strides[base]) > 1 for base, _ in loop.loads)
         if scattered * MOST_SCATTERED > len(loop.loads):
             raise Refusal("too many words lie apart from pass to pass")

@@ -132,7 +132,7 @@ class _RowsEmitter(VectorLoopEmitter):
         code.branch(self._rest().lt(self.lanes), some, full)
         code.start(full)
         self._registers()
-        self._chunk(None, code.constant(I64, self.lanes))
+        self._chunk(None, code.constant(I64, self.lanes), tested=True)
         frame.done.add(self.lanes)
         code.jump(passes)
         code.start(self.refused)
@@ -145,7 +145,7 @@ class _RowsEmitter(VectorLoopEmitter):
         code.branch(rest.gt(0), part, self.following)
         code.start(part)
         self._registers()
-        self._chunk(self.numbers.ltu(rest.splat(self.lanes)), rest)
+        self._chunk(self.numbers.ltu(rest.splat(self.lanes)), rest, tested=True)
 
     def _count(self, active: Value, full: bool) -> None:
         """Steps of rows are counted where the rows are shared out."""

@@ -5,6 +5,10 @@ in every lane; tests of addresses; loads; tests of words; and only then stores. 
 and the scalar code goes on from the same state: it raises the trap, or finds that there is none. So the tests may be stricter than
 the program's checks.
 
+Where a loop ends when a register has reached another (`VectorLoop.end`), its passes are counted instead, and the addresses of all of
+them are tested at once (loop versioning): chunks then only test words. Such passes are a strip (strip mining). Where its
+addresses fail, a strip of one chunk is tried.
+
 A chunk that is finished is a safepoint: no check is pending, and lost words need not come back.
 Steps, counts, cycles and erased words of a chunk are added as its passes execute them.
 Trap: a refused chunk is tried again only after more and more scalar passes, since the reason for the refusal often lasts.
@@ -43,7 +47,7 @@ from retrograd.simulator.engines.state import UNLIMITED, TeamSlot, TeamState
 from retrograd.simulator.engines.translator.affine import Intervals
 from retrograd.simulator.engines.translator.flow import Base, Flow, Node, Refusal, SymbolicPass, Variant, Word, register
 from retrograd.simulator.engines.translator.ghost_uncompute import GhostUncompute
-from retrograd.simulator.engines.translator.loops import WIDE, WIDTH, Split, VectorLoop
+from retrograd.simulator.engines.translator.loops import STRIP, WIDE, WIDTH, Countdown, Split, VectorLoop
 
 #: bits of a word from which on AVX2 accesses memory in some lanes only; AVX-512 does so for all words
 _MASKED = 32
@@ -125,13 +129,14 @@ class VectorLoopEmitter:
         #: chunks are tried while no more steps are left; after a refusal, fewer by `pause`
         self.resume = self.code.variable(I64, "resume", UNLIMITED)
         self.pause = self.code.variable(I64, "pause", self.steps * self.lanes)
-        #: whether the loop ends with the last pass of a full chunk; None where it goes on
-        self.ended: Value | None = None
         #: where a chunk is tried again for another p (loops.Split); None: the bounds of all words are the same
         self.again: Block | None = None
         if loop.split is not None:
             self.p = self.code.variable(self.word, "p", max(loop.split.low, loop.split.total // 2))
         self.wide = VectorLoopEmitter(scalar, loop.wide) if loop.wide is not None else None
+        if loop.end is not None:
+            #: passes that are left of the strip, and whether the loop ends behind them
+            self.strip, self.ending = self.code.variable(I64, "strip", 0), self.code.variable(integer(1), "ending", 0)
 
     def emit(self) -> None:
         code, scalar, loop = self.code, self.scalar, self.loop
@@ -143,11 +148,10 @@ class VectorLoopEmitter:
         code.branch(code.all([~scalar.bad.load(), *known]), head, self.refused)
         code.start(head)
         self.again = head
-        if self.wide is not None:
-            narrow = code.block("narrow")
-            self.wide.emit_wide(head, narrow)
-            code.start(narrow)
-        code.branch(self._may_go(), chunk, self.body)
+        if loop.end is not None:
+            self._strip(loop.end, head, chunk, full, part)
+            return
+        code.branch(self._may_go(code.constant(I64, self.lanes)), chunk, self.body)
         code.start(chunk)
         self._registers()
         self._ends(full, part)
@@ -157,6 +161,11 @@ class VectorLoopEmitter:
         code.jump(head)
         code.start(part)
         self._part()
+        self._otherwise()
+
+    def _otherwise(self) -> None:
+        """The scalar code, which goes on for a while where a chunk is refused."""
+        code, scalar = self.code, self.scalar
         code.start(self.refused)
         pause = self.pause.load()
         self.resume.store(scalar.left.load() - pause)
@@ -165,28 +174,107 @@ class VectorLoopEmitter:
         code.jump(self.body)
         code.start(self.body)
 
-    def emit_wide(self, head: Block, otherwise: Block) -> None:
-        """A chunk behind which the loop goes on, or ends; to `otherwise` where it ends before, or a test fails."""
-        code, loop = self.code, self.loop
-        self.refused, self.again = otherwise, head
-        chunk, full, leave = map(code.block, ("wide", "wide.full", "wide.leave"))
-        code.branch(self._may_go(), chunk, otherwise)
-        code.start(chunk)
+    def _strip(self, end: Countdown, again: Block, chunks: Block, full: Block, part: Block) -> None:
+        """Count the passes, test the addresses of all, and execute them chunk by chunk."""
+        code, scalar = self.code, self.scalar
+        names = ("strip.test", "strip.shorter", "strip", "strip.narrow", "strip.rest", "strip.end", "strip.leave")
+        test, shorter, start, narrow, rest, over, leave = map(code.block, names)
         self._registers()
-        goes, ends = self._ways()
-        last = 1 << (0 if self.descending else self.lanes - 1)
-        on = self._bits(goes)
-        self.ended = on.ne(-1)
-        code.branch(on.eq(-1) | ((on | last).eq(-1) & (self._bits(ends) & last).ne(0)), full, otherwise)
+        passes, ends, holds = self._passes(end)
+        self.strip.store(passes)
+        code.branch(code.all([passes.gt(1), *holds]), test, self.body)
+        code.start(test)
+        n = self.strip.load()
+        self.ending.store(ends & n.eq(passes))
+        code.branch(self._may_go(n) & self._addresses_hold(n), start, shorter, likely=True)
+        code.start(shorter)
+        self.strip.store(self.lanes)
+        code.branch(n.gt(self.lanes), test, self.refused)
+        code.start(start)
+        if self.scalar.ghosts:
+            for at in self.loop.accesses:
+                self.scalar.ghosts.forget(at)
+        code.jump(chunks)
+        code.start(chunks)
+        if self.wide is not None:
+            wide = code.block("wide")
+            code.branch(self.strip.load().lt(self.wide.lanes), narrow, wide)
+            code.start(wide)
+            self.wide.refused, self.wide.again = narrow, again
+            self._of_strip(self.wide, None, code.constant(I64, self.wide.lanes), chunks)
+        else:
+            code.jump(narrow)
+        code.start(narrow)
+        code.branch(self.strip.load().lt(self.lanes), rest, full)
         code.start(full)
-        self._chunk(None, code.constant(I64, self.lanes))
-        code.branch(self.ended, leave, head)
+        self._of_strip(self, None, code.constant(I64, self.lanes), chunks)
+        code.start(rest)
+        left = self.strip.load()
+        code.branch(left.eq(0), over, part)
+        code.start(part)
+        if self._has_masks():
+            self._of_strip(self, left, left, over)
+        else:
+            self.resume.store(scalar.left.load() - left * self.steps)
+            code.jump(self.body)
+        code.start(over)
+        code.branch(self.ending.load(), leave, again)
         code.start(leave)
-        self.scalar._go(loop.leave, loop.closing[0])
+        self._leave()
+        self._otherwise()
 
-    def _may_go(self) -> Value:
-        """Whether steps are left for a chunk, and the host does not stop the run."""
-        go = ~self.scalar.left.load().lt(self.scalar.longest + self.lanes * self.steps)
+    def _of_strip(self, emitter: VectorLoopEmitter, some: Value | None, active: Value, to: Block) -> None:
+        """A chunk of the strip; in the first `some` lanes."""
+        emitter._registers()
+        mask = None if some is None else emitter.numbers.ltu(some.to(emitter.word).splat(emitter.lanes))
+        emitter._chunk(mask, active, tested=True)
+        self.strip.add(-active)
+        self.pause.store(self.steps * self.lanes)
+        self.code.jump(to)
+
+    def _passes(self, end: Countdown) -> tuple[Value, Value, list[Value]]:
+        """(passes of a strip, whether the loop ends behind them, whether its landing finds what it needs behind all others)"""
+        more, exact = self._until_zero(end)
+        short = more.ltu(STRIP)
+        passes, ends = short.select(more + 1, STRIP), short & exact
+        goes_on = passes - ends.to(I64)
+        holds = []
+        for each in self.loop.met_before_end:
+            holds.append(self._until_zero(each)[0].geu(goes_on) if each.by else self._number(each.first).ne(0))
+        return passes, ends, holds
+
+    def _until_zero(self, count: Countdown) -> tuple[Value, Value]:
+        """(passes behind which x ≠ y, whether x = y behind the next one): if not, x passes y, and meets it only beyond 2^W."""
+        first, size = self._number(count.first), abs(count.by)
+        apart = (-first if count.by > 0 else first).to(I64)
+        if size == 1:
+            return apart, self.code.constant(integer(1), 1)
+        found = apart.udiv(size)
+        return found, (found * size).eq(apart)
+
+    def _number(self, tree: Expr) -> Value:
+        """A tree over registers, for the first pass."""
+        words = {register(r): word for r, word in self.entry.items()}
+        return Trees(self.code, self.loop.forms.w, words, (tree,)).value(tree)
+
+    def _leave(self) -> None:
+        """To the code behind the loop. The header was counted for the last pass, too."""
+        scalar, loop = self.scalar, self.loop
+        self.scalar.left.add(1)
+        if scalar.variant.cycles:
+            scalar.cycles.add(-scalar._cycles(scalar.flow.blocks[loop.header]))
+        if scalar.variant.whole:
+            scalar.given["counts"].of(I64)[self.order[loop.header]].add(-1)
+            scalar.left_before.store(scalar.left.load())
+        scalar._go(loop.leave, loop.closing[0])
+
+    def _has_masks(self) -> bool:
+        unit = self.code.module.vector_unit
+        return unit is not None and unit.masks and (self.word.bits >= _MASKED or unit.lanes >= WIDE)
+
+    def _may_go(self, passes: Value) -> Value:
+        """Whether steps are left for these passes, and the host does not stop the run."""
+        go = ~self.scalar.left.load().lt(passes * self.steps + self.scalar.longest)
         return go & self.scalar.stop.load(volatile=True).eq(0)
 
     # ------------------------------------------------------------------ passes
@@ -248,8 +336,7 @@ class VectorLoopEmitter:
         code, scalar, loop = self.code, self.scalar, self.loop
         how = "ctlz" if self.descending else "cttz"
         more = code.intrinsic(how, ~self.on, code.constant(integer(1), 0)).to(I64)
-        unit = code.module.vector_unit
-        if unit is None or not unit.masks or (self.word.bits < _MASKED and unit.lanes < WIDE):
+        if not self._has_masks():
             self.resume.store(scalar.left.load() - more * self.steps)
             code.jump(self.body)
             return
@@ -264,13 +351,18 @@ class VectorLoopEmitter:
 
     # ------------------------------------------------------------------ a chunk
 
-    def _chunk(self, mask: Value | None, active: Value) -> None:
-        """Execute the passes of the lanes in the mask, `active` of them, or leave to the scalar code."""
+    def _chunk(self, mask: Value | None, active: Value, *, tested: bool = False) -> None:
+        """Execute the passes of the lanes in the mask, `active` of them, or leave to the scalar code.
+
+        `tested`: their addresses hold.
+        """
         code, loop = self.code, self.loop
         self.mask = mask
-        inside, commit = code.block("inside"), code.block("commit")
-        code.branch(self._addresses_hold(active), inside, self.refused, likely=True)
-        code.start(inside)
+        commit = code.block("commit")
+        if not tested:
+            inside = code.block("inside")
+            code.branch(self._addresses_hold(active), inside, self.refused, likely=True)
+            code.start(inside)
         for word, name in loop.loads.items():
             self.words[name] = self._load(word)
         # Evaluated before the branch: nothing is stored until all checks have been made.
@@ -289,7 +381,7 @@ class VectorLoopEmitter:
             code.start(other)
             self._choose(split)
         code.start(commit)
-        if self.scalar.ghosts:
+        if self.scalar.ghosts and not tested:
             for at in loop.accesses:
                 self.scalar.ghosts.forget(at)
         found = iter(values)
@@ -301,7 +393,7 @@ class VectorLoopEmitter:
             self.scalar.slots[register(r)].add(self._total(next(found)))
         for r, by in loop.inductions.items():
             self.scalar.slots[register(r)].add(active.to(self.word) * by)
-        self._count(active, mask is None)
+        self._count(active, mask is None or tested)
 
     def _addresses_hold(self, active: Value) -> Value:
         """Whether all words lie in memory, and words of different bases are different words."""
@@ -340,8 +432,11 @@ class VectorLoopEmitter:
         """Lanes in which a word is too large for the sums that are not checked."""
         found = []
         for names, bits in self._bounded("m"):
-            size = reduce(or_, (_magnitude(self.words[name]) for name in names))
-            found.append(size.shr(bits.splat(self.lanes) if isinstance(bits, Value) else bits))
+            # −2^b ≤ x < 2^b where x + 2^b has no bit from b + 1 on: less work for the units that shift than magnitudes.
+            one = self.code.constant(self.word, 1)
+            limit = one << bits
+            over, outside = limit.splat(self.lanes), (-(limit + limit)).splat(self.lanes)
+            found.append(reduce(or_, ((self.words[name] + over) & outside for name in names)))
         return [reduce(or_, found).ne(0)] if found else []
 
     def _scalars_bounded(self) -> list[Value]:
@@ -385,11 +480,9 @@ class VectorLoopEmitter:
         return out
 
     def _count(self, active: Value, full: bool) -> None:
-        """Account for the passes. In the last one, the loop does not go on, so its header is not executed."""
+        """Account for the passes. `full`: behind the last one, too, the loop goes on, so its header is executed."""
         scalar, loop, flow = self.scalar, self.loop, self.scalar.flow
         more = active if full else active - 1
-        if self.ended is not None:
-            more = active - self.ended.to(I64)
         times = dict.fromkeys((*loop.body, loop.closing), active) | {loop.header: more}
         scalar.left.add(-(active * (self.steps - 1) + more))
         if loop.erased:

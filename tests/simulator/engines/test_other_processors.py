@@ -62,7 +62,7 @@ def test_neon(arm: JitCompiler, name: str) -> None:
         # Two loops have a vector form forward only.
         assert finding.loop is not None or (backward and name in ("later words", "erased"))
         found = assembly(arm, program, variant)
-        assert finding.loop is None or re.search(r"\badd\s+v\d+\.2d", found)
+        assert finding.loop is None or re.search(r"\b(add|sub)\s+v\d+\.2d", found)
         called = set(re.findall(r"\bbl\s+(\w+)", found))
         defined = set(re.findall(r"^(\w+):", found, re.MULTILINE))
         assert called <= KNOWN | defined

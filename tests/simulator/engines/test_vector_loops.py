@@ -18,6 +18,7 @@ from retrograd.simulator.engines.batch.cpu import run_batch
 from retrograd.simulator.engines.llvm.builder import VectorUnit
 from retrograd.simulator.engines.llvm.jit import jit_compiler
 from retrograd.simulator.engines.translator import flow, loops, translate
+from retrograd.simulator.engines.translator import vector_loops as vector_loops_module
 from retrograd.simulator.engines.translator.flow import Variant
 from retrograd.simulator.engines.translator.loops import vector_loops
 from retrograd.simulator.engines.translator.vector_loops import VectorLoopEmitter
@@ -54,11 +55,12 @@ bottom: goto.ne r7, r250, top
 
 
 def loop_of(
-    *body: str, passes: int = 40, stride: int = 1, second: int = 0, by: int = 1, width: int = 64, memory: int = MEMORY
-) -> rg.Program:
-    first = 3 if by > 0 else 3 - passes * by
+    *body: str, passes: int = 40, stride: int = 1, second: int = 0, by: int = 1, width: int = 64, memory: int = MEMORY,
+    last: int | None = None,
+) -> rg.Program:  # fmt: skip
+    first = 3 if by > 0 or last is not None else 3 - passes * by
     lines = "\n".join(f"        {line}" for line in body)
-    last = (first + passes * by) % (1 << width)
+    last = (first + passes * by) % (1 << width) if last is None else last
     frac = width // 2
     text = LOOP.format(
         memory=memory, first=first, last=last, by=by, body=lines, stride=stride, second=second, frac=frac
@@ -267,13 +269,24 @@ def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 #: vector units of this host and of others: without masks, with four lanes and with two
 UNITS = [None, VectorUnit(4, True), VectorUnit(4, False), VectorUnit(2, False)]
+#: passes of a strip: more than any loop here has; fewer; 0: passes are not counted
+STRIPS = [loops.STRIP, 32, 0]
+
+
+def set_strip(passes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    if passes:
+        monkeypatch.setattr(vector_loops_module, "STRIP", passes)
+    else:
+        monkeypatch.setattr(loops._Analysis, "_countdown", lambda self, truth: None)
 
 
 @pytest.mark.usefixtures("fresh")
+@pytest.mark.parametrize("strip", STRIPS)
 @pytest.mark.parametrize("unit", UNITS, ids=str)
-def test_random_loops(translated: Make, unit: VectorUnit | None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_random_loops(translated: Make, unit: VectorUnit | None, strip: int, monkeypatch: pytest.MonkeyPatch) -> None:
     if unit is not None:
         monkeypatch.setattr(jit_compiler(), "vector_unit", unit)
+    set_strip(strip, monkeypatch)
     found = 0
     for seed in range(SOME):
         both = play(translated, seed)
@@ -305,8 +318,25 @@ def test_many_random_loops(translated: Make, first: int, width: int, monkeypatch
     unit = UNITS[first // SLOW_CHUNK % len(UNITS)]
     if unit is not None:
         monkeypatch.setattr(jit_compiler(), "vector_unit", unit)
+    set_strip(STRIPS[first // SLOW_CHUNK // len(UNITS) % len(STRIPS)], monkeypatch)
     for seed in range(first + 10_000, first + 10_000 + SLOW_CHUNK):
         play(translated, seed, width)
+
+
+@pytest.mark.parametrize(
+    ("by", "last", "passes"), [(2, 3 + 2 * 100, 100), (2, 4, 0), (-3, 3 - 3 * 40, 40), (3, 1, 0), (5, 3 + 5 * 55, 55)]
+)
+def test_a_register_that_passes_its_last_word(translated: Make, by: int, last: int, passes: int) -> None:
+    """Of 8 bits: it meets that word beyond 2^W, or meets its first word before, at which the landing traps."""
+    program = loop_of(*BODIES["later words"][0], by=by, width=8, memory=MORE, passes=passes, last=last % 256)
+    (finding,) = vector_loops(program, Variant())
+    assert finding.loop is not None
+    assert finding.loop.end is not None
+    both = Lockstep(translated, program)
+    both.set(lambda m: [m.memory.__setitem__(at, at % 3) for at in range(MORE)])
+    both.run(5000)
+    both.turn()
+    both.run(5000)
 
 
 @pytest.mark.parametrize("passes", range(1, 22))
@@ -336,6 +366,20 @@ def test_partial_sums_overflow_in_the_order_of_passes(translated: Make, width: i
     both.set(lambda m: [m.memory.__setitem__(k, root << width // 2) for k in range(MEMORY)])
     both.run(2000)
     assert both.traps == {"RG0404": 1}
+
+
+@pytest.mark.parametrize("eighths", range(-8, 17, 2))
+@pytest.mark.parametrize("name", ["update", "sum"])
+def test_words_about_their_bound(translated: Make, name: str, eighths: int) -> None:
+    """All chunks of words below the bound are taken, and none in which a sum may overflow."""
+    program = loop_of(*BODIES[name][0], passes=32)
+    (finding,) = vector_loops(program, Variant())
+    assert finding.loop is not None
+    word = int(2 ** (finding.loop.bits + eighths / 8))
+    for sign in (1, -1):
+        both = Lockstep(translated, program)
+        both.set(lambda m, sign=sign: [m.memory.__setitem__(k, sign * (word - k) % (1 << 64)) for k in range(MEMORY)])
+        both.run(2000)
 
 
 @pytest.mark.parametrize("start", [-2, 0, 15, 16, 17, 18, 25, 40])
