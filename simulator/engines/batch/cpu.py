@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from retrograd.isa.program import Program
 from retrograd.simulator.engines import tiering
-from retrograd.simulator.engines.array_words import ReusedZeros, address_of, zeros
+from retrograd.simulator.engines.array_words import DTYPES, ReusedZeros, address_of, zeros
 from retrograd.simulator.engines.batch.layout import (
     BatchLayout,
     ResultArray,
@@ -248,8 +248,7 @@ class _RowRun:
         self.steps = np.zeros(count, dtype=np.int64)
         self.lost = np.zeros(count, dtype=np.int64) if of._loses else None
         self.cycles = np.zeros(count, dtype=np.int64) if of.cycles else None
-        self.memory = of.memory(shared)
-        self.n = n = len(self.memory)
+        self.n = n = max(of._words, len(shared))
         ranges = of._shared if n == of._words else layout.shared(n)
         #: the words behind are zeros
         self.begin = begin = max(len(program.data), len(shared))
@@ -257,6 +256,9 @@ class _RowRun:
         self.sparse = ReusedZeros.are_supported and n - begin >= SPARSE
         if self.sparse:
             ranges = [(address, min(size, begin - address)) for address, size in ranges if address < begin]
+        # A large memory is not copied where no word behind the shared ones is read.
+        whole = self.sparse and begin == len(shared) and shared.dtype == DTYPES[self.format.width]
+        self.memory = shared if whole and shared.flags.c_contiguous else of.memory(shared)
         self.table = array_table(layout, ranges, given, kept, (self.steps, self.lost, self.cycles), self.format)
         self.status = np.empty(count, dtype=np.uint8)
         self.status.fill(PENDING)
@@ -389,6 +391,9 @@ class _RowRun:
         work until then is lost, so the next batch of the program allows for as many steps, unless that takes too long.
         """
         began, status, count, most = time.perf_counter(), self.status, self.count, self.most
+        if self.of._seen > SHORT and self.count < FIRST:
+            # They would be stopped, and begin again.
+            return 0
         done, more, steps = 0, FIRST, PROBE
         if PROBE < self.of._seen <= SHORT:
             more, steps = max(1, QUICK // self.of._seen), 2 * self.of._seen

@@ -171,6 +171,38 @@ def test_a_large_memory_is_cleared_before_each_row(threads: int) -> None:
         assert found.rows.tolist() == rows.tolist()
 
 
+#: M[0] += M[1] + M[90], to which 1 is added then
+READS_SHARED = f"""
+        .memory {FAR + 1}
+        .text
+        start
+        ld.add r1, [r0 + 1]
+        st.add [r0], r1
+        ld.add r2, [r0 + 90]
+        st.add [r0], r2
+        add r3, 1
+        st.add [r0 + 90], r3
+        finish
+"""
+
+
+@pytest.mark.parametrize("width", [64, 32, 16])
+@pytest.mark.parametrize("bits", [64, 0])
+@pytest.mark.parametrize("apart", [1, 2])
+def test_a_large_memory_begins_with_the_shared_words(width: int, bits: int, apart: int) -> None:
+    """They are read where they lie, if they are words of the format, one behind the other, and never written."""
+    program = rg.assemble(READS_SHARED, format=rg.Format(width, width // 2))
+    runs = batch.RowRuns(program, BatchLayout(((0, 1),), ((0, 1),)))
+    given = np.arange(1, 100 * apart + 1, dtype=batch.DTYPES[bits or width])[::apart]
+    before = given.tolist()
+    for rows in (1, 2, 30):
+        first, out = np.arange(rows, dtype=np.uint64)[:, None], np.zeros((rows, 1), dtype=np.uint64)
+        counts = runs(rows, [first], [ResultArray(out, None, program.format)], given)
+        assert not len(counts.failed)
+        assert out[:, 0].tolist() == [k + before[1] + before[90] for k in range(rows)]
+        assert given.tolist() == before
+
+
 def test_instances_that_go_the_same_way_run_converged(lanes: int) -> None:
     program = rg.assemble(SAME_WAY)
     rows = np.random.default_rng(1).integers(-(2**40), 2**40, (40, 10)).astype(np.uint64)
