@@ -46,7 +46,7 @@ from retrograd.compiler.passes.dead_code import eliminate_dead_code
 from retrograd.compiler.passes.forward_substitution import forward_substitute
 from retrograd.compiler.passes.induction_variables import reduce_induction_variables
 from retrograd.compiler.passes.inlining import inline_calls, rename_locals
-from retrograd.compiler.passes.inverse_pairs import cancel_inverse_pairs
+from retrograd.compiler.passes.inverse_pairs import cancel_inverse_pairs, nest_inverse_pairs
 from retrograd.compiler.passes.live_range_extension import extend_live_ranges
 from retrograd.compiler.passes.loop_unrolling import unroll_loops
 from retrograd.compiler.passes.scalar_replacement import replace_arrays_by_scalars
@@ -67,6 +67,8 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     # One body, and in it one birth of every local.
     ("inline_calls", inline_calls),
     ("rename_locals", rename_locals),
+    # While loops are whole, and their bodies as they were written.
+    ("nest_inverse_pairs", nest_inverse_pairs),
     # Constants arrive from calls and from unrolled loops.
     ("unroll_loops", unroll_loops),
     ("fold_constants", fold_constants),

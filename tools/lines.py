@@ -34,7 +34,7 @@ ROOMS = (
     Room("isa", ("isa",), 8_440, 27),
     Room("assembler", ("assembler",), 3_300, 10),
     Room("front ends", ("compiler/frontends",), 26_100, 51),
-    Room("compiler", ("compiler",), 17_900, 52),
+    Room("compiler", ("compiler",), 17_950, 52),
     Room("engines", ("simulator/engines",), 15_650, 41),
     Room("machine and energy", ("simulator",), 4_440, 13),
     Room("hdl", ("hdl",), 19_100, 57),

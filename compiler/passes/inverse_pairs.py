@@ -66,6 +66,62 @@ def _cancel(
     return left if len(left) < len(block) else block
 
 
+def nest_inverse_pairs(module: ir.Module) -> ir.Module:
+    """A statement with a loop, and its inverse later in the same block, as one `Within`: the program is the same.
+
+        s; x; s⁻¹  →  within s do x        if x ends the locals that it begins, and no others
+
+    The release of an array is the inverse of the statement that filled it. Other passes, derivatives and engines look at `Within`
+    only to see that words are what they were: they skip the uncompute block, and need no sweep forward for a gradient.
+    """
+    accesses = AccessAnalysis(module)
+    return map_bodies(module, lambda body: map_blocks(body, lambda block: _nested(block, accesses)))
+
+
+def _nested(block: ir.Block, accesses: AccessAnalysis) -> ir.Block:
+    places: dict[Hashable, list[int]] = {}
+    for at, node in enumerate(block):
+        if (outline := _outline(node)) is not None:
+            places.setdefault(outline, []).append(at)
+    if all(len(alike) == 1 for alike in places.values()):
+        return block
+    out: list[ir.Node] = []
+    at = 0
+    while at < len(block):
+        node = block[at]
+        alike = places.get(_outline(node), ())
+        last = next((k for k in reversed(alike) if k > at + 1 and _encloses(block, at, k, accesses)), None)
+        if last is None:
+            out.append(node)
+        else:
+            out.append(ir.Within((node,), _nested(block[at + 1 : last], accesses), None, node.span))
+        at = (at if last is None else last) + 1
+    return tuple(out)
+
+
+def _outline(node: ir.Node) -> Hashable:
+    """Equal for a statement with a loop and for its inverse; None of other statements."""
+    if not any(isinstance(x, ir.For | ir.While) for x in walk((node,))):
+        return None
+    return ("within", len(node.compute), len(node.body)) if isinstance(node, ir.Within) else _fingerprint(node)
+
+
+def _encloses(block: ir.Block, at: int, last: int, accesses: AccessAnalysis) -> bool:
+    """Whether two statements are inverse to each other, and those between begin and end locals of their own."""
+    begun: set[ir.Var] = set()
+    for node in block[at + 1 : last]:
+        if isinstance(node, ir.Local):
+            begun.add(node.var)
+        elif isinstance(node, ir.Delocal):
+            if node.var not in begun:
+                return False
+            begun.remove(node.var)
+    access = accesses.of(block[at])
+    if begun or access.promises or access.barrier or not isinstance(block[last], type(block[at])):
+        return False
+    return StructuralKeys().node(ir.invert_node(block[at])) == StructuralKeys().node(block[last])
+
+
 def _lines(nodes: Iterable[ir.Node]) -> set[tuple[tuple[str, int], ...]]:
     """The lines of statements and of those inside them, each with the lines of its calls."""
     return {tuple(node.span.lines()) for node in walk(nodes) if node.span is not None}

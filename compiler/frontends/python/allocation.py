@@ -243,11 +243,14 @@ def _make_array(cx: Context, name: str, value: Lazy, node: ast.AST) -> Value:
     cx.builder.emit(first)
     place = (cx.builder.out, len(cx.builder.out))
     update_array(cx, view, update, value, node)
+    filled = tuple(place[0][place[1] :])
     region = view.address.region
     start = cx.builder.versions[region]
     statement = cx.builder.span
 
     def undo(checked: bool, _: Span | None) -> Block:
+        if not checked:
+            return invert(filled)
         builder = cx.builder
         builder.span = statement
         written, versions = set(builder.written), Counter(builder.versions)

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from retrograd.benchmarks.workloads.dense import weighted
 from retrograd.compiler.compiled import emit_optimised
 from retrograd.compiler.pipeline import PASSES, optimise
 from retrograd.examples import bessel, bundle_adjustment, fibonacci_search, gmm, graph_embedding, leapfrog
@@ -196,6 +197,7 @@ def nested(y: fixed, x: fixed) -> None:
 WITHOUT: dict[str, tuple[rg.Reversible, tuple[Any, ...]]] = {
     "inline_calls": (calls, (0.0, 2.0, 3)),
     "rename_locals": (replays, (0.0, 0.0, 2.0)),
+    "nest_inverse_pairs": (weighted, (0.0, np.ones((4, 5)), np.ones((5, 13)), np.ones((4, 13)))),
     "unroll_loops": (short_loop, ([1.0, 2.0, 3.0], 2.0)),
     "fold_constants": (constant_variable, (0.0, 2.0)),
     "replace_arrays_by_scalars": (small_array, (0.0, 2.0)),

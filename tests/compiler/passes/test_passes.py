@@ -41,7 +41,7 @@ from retrograd.compiler.passes.dead_code import eliminate_dead_code, erase_routi
 from retrograd.compiler.passes.forward_substitution import forward_substitute, substitute_erased
 from retrograd.compiler.passes.induction_variables import reduce_induction_variables
 from retrograd.compiler.passes.inlining import inline_calls, rename_locals
-from retrograd.compiler.passes.inverse_pairs import cancel_inverse_pairs
+from retrograd.compiler.passes.inverse_pairs import cancel_inverse_pairs, nest_inverse_pairs
 from retrograd.compiler.passes.live_range_extension import extend_live_ranges
 from retrograd.compiler.passes.loop_unrolling import unroll_loops
 from retrograd.compiler.passes.scalar_replacement import replace_arrays_by_scalars
@@ -53,7 +53,7 @@ PASSES: dict[str, Callable[..., Module]] = {
     run.__name__: run
     for run in (
         cancel_inverse_pairs, eliminate_checks, eliminate_common_subexpressions, eliminate_dead_code, erase_routines,
-        extend_live_ranges, fold_constants, forward_substitute, inline_calls, promote_to_registers,
+        extend_live_ranges, fold_constants, forward_substitute, inline_calls, nest_inverse_pairs, promote_to_registers,
         reduce_induction_variables, reduce_strength, rename_locals, replace_arrays_by_scalars, select_operands,
         substitute_erased, unroll_loops, use_memory_operands,
     )
