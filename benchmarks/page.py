@@ -406,7 +406,7 @@ def _draw_ratios(document: dict[str, Any]) -> Figure:
     found = [(w["name"], ratios(w["problems"][0])) for w in document["workloads"] if w["problems"]]
     found = [(name, {s: r for s, r in by.items() if s in _systems(document)}) for name, by in found if by]
     colours = _systems(document)
-    figure = new_figure(7.5, 3.8)
+    figure = new_figure(max(7.5, 1.5 + 0.9 * len(found)), 3.8)
     axes = figure.add_subplot()
     width = 0.8 / max(1, len(colours))
     for k, (system, colour) in enumerate(colours.items()):

@@ -309,7 +309,7 @@ def draw_round_off(document: dict[str, Any]) -> Figure:
 
     points = points_of("round-off", {})
     in_place = points_of("cumulative", {row.label: row.published for row in _adding_up(None)})
-    figure = new_figure(7.0, 3.8)
+    figure = new_figure(9.5, 3.8)
     axes = figure.add_subplot()
     for (column, text), marker in zip((_CURVES | _IN_PLACE).items(), "os^vx", strict=True):
         places = [(steps, cells[column]) for steps, cells in points + in_place if cells.get(column)]
@@ -321,7 +321,7 @@ def draw_round_off(document: dict[str, Any]) -> Figure:
     axes.set_ylabel("astronomical units; part of the energy")
     axes.grid(alpha=0.3)
     if points or in_place:
-        axes.legend(fontsize=8)
+        figure.legend(loc="outside right upper", fontsize=8)
     return figure
 
 
