@@ -15,6 +15,7 @@ from retrograd.examples import bessel, bundle_adjustment, graph_embedding
 
 import retrograd as rg
 from retrograd import Array, fixed, lognum, reversible
+from retrograd.derivatives._requests import way_back
 from retrograd.library import Complex, Vector3, determinant, dot, logsumexp, relu, scalar_product
 from retrograd.testing import fixed_numbers
 
@@ -429,6 +430,17 @@ def test_a_report_says_what_a_gradient_cost() -> None:
     assert report.ratio == report.backward_steps / report.forward_steps
     assert report.memory_words == len(run.machine.memory)
     assert report.inputs_restored
+
+
+@pytest.mark.parametrize("format", ["Q40.24", "Q33.31", "Q16.16"])
+def test_scales_of_a_report(format: str) -> None:
+    """The same gradient at each scale, and so many more bits of it."""
+    for scale in (0, 1, 7, 8, 9):
+        report = rg.gradient_report(rg.library.norm, "x", scale=scale, format=format)(0.0, [3.0, 4.0])
+        frac = rg.Format.named(format).frac
+        assert report.gradients == pytest.approx([0.6, 0.8], abs=2.0 ** (4 - scale - frac))
+        request = rg.grad(rg.library.norm.with_options(format=format), "x", scale=scale).request
+        assert way_back(request, request.values((0.0, [3.0, 4.0]), {})).one == 2 ** (frac + scale)
 
 
 def test_a_report_measures_the_stack_and_not_what_is_reserved_for_it() -> None:

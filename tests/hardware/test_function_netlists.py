@@ -9,13 +9,15 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from retrograd.compiler.ir import statements as ir
 from retrograd.hdl.reversible.lowering import Strategy
-from retrograd.isa.diagnostics import CompileError, InputError
+from retrograd.isa.diagnostics import CompileError, InputError, Span
 from retrograd.isa.words import Format
 from support.random_programs import checks, generate
 
 import retrograd as rg
 from retrograd import Array, fixed, reversible
+from retrograd.hardware._program_lowering import ProgramLowering
 from retrograd.hardware.function_netlists import FunctionNetlist
 
 STRATEGIES: tuple[Strategy, ...] = ("bennett", "eager", "garbage")
@@ -358,3 +360,20 @@ def examine(seed: int) -> int:
 def test_random_programs(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("retrograd.hardware._program_lowering.MOST_GATES", 200_000)
     assert sum(examine(seed) for seed in range(first, first + 20)) >= 6
+
+
+def test_a_refusal_shows_its_line_where_there_is_one() -> None:
+    """A statement may have no place, or one in a file whose text is not at hand."""
+    module = ir.Module((), {}, (), 0, 0, format=Format(8, 4), files=("f.py", "other.py"), texts=(("x += 1",),))
+    lowering = ProgramLowering(module, "uncompute")
+    places = {
+        None: None,
+        Span("f.py", 1): "x += 1",
+        Span("f.py", 2): None,
+        Span("other.py", 1): None,
+        Span("g.py", 1): None,
+    }
+    for span, line in places.items():
+        with pytest.raises(InputError) as refused:
+            lowering._refuse("RG1404", "this depends on data", span)
+        assert refused.value.diagnostics[0].line == line

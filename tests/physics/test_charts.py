@@ -12,11 +12,12 @@ from types import ModuleType
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.ticker import ScalarFormatter
+from matplotlib.transforms import Bbox
 from retrograd.benchmarks import page, papers
 from retrograd.benchmarks.papers import draw_round_off
 from retrograd.benchmarks.reporting import read
 
-from retrograd.presentation import axes_of, counts_by_decades, faults, legend, new_figure, two_decades
+from retrograd.presentation import _TOUCH, _inside, axes_of, counts_by_decades, faults, legend, new_figure, two_decades
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -166,3 +167,12 @@ def test_an_axis_shows_two_powers_of_ten(shown: tuple[float, float], expected: t
     ax.set_xlim(*shown)
     two_decades(ax.xaxis)
     assert ax.get_xlim() == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("side", range(4))
+def test_a_text_may_touch_each_edge(side: int) -> None:
+    whole = Bbox([[0, 0], [100, 100]])
+    for beyond, inside in ((_TOUCH / 2, True), (_TOUCH * 2, False)):
+        ends = [20.0, 20.0, 80.0, 80.0]
+        ends[side] = -beyond if side < 2 else 100 + beyond
+        assert _inside(Bbox.from_extents(*ends), whole) == inside

@@ -135,6 +135,23 @@ def test_cotangents_of_constants_that_outgrow_the_word() -> None:
         rg.energy(rg.grad(there_and_back, "x", scale=30), 0.0, 1000.0, 3000)
 
 
+@reversible
+def steep_at_last(y: fixed, x: fixed, z: fixed, n: int) -> None:
+    for _ in range(n):
+        y += x * 0.25
+    for _ in range(n):
+        y -= x * 0.25
+    y += z * 2.0**20
+
+
+def test_the_gradient_program_runs_at_the_scale_of_the_machine() -> None:
+    """`scale="auto"` is 0 here: at the scale that rg.grad tries first, the cotangent of z would outgrow the word."""
+    found = rg.energy(rg.grad(steep_at_last, ("x", "z")), 0.0, 1.5e6, 0.5, 2000)
+    assert {(e.direction, e.lifted) for e in found.counts.executions} == {(1, False)}
+    with pytest.raises(rg.ProgramTrap, match=r"RG0404.*cotangent"):
+        rg.energy(rg.grad(steep_at_last, ("x", "z"), scale=16), 0.0, 1.5e6, 0.5, 2000)
+
+
 def test_wrong_gradients() -> None:
     with pytest.raises(NotDifferentiable, match="the loss `x` of `norm` is"):
         rg.energy(rg.grad(library.norm, "out", loss="x"), 0.0, [3.0, 4.0])
