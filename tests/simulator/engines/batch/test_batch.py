@@ -203,6 +203,34 @@ def test_a_large_memory_begins_with_the_shared_words(width: int, bits: int, apar
         assert given.tolist() == before
 
 
+@pytest.mark.parametrize("rows", [1, 3, batch.FIRST])
+def test_few_long_rows_begin_in_threads(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once it is known that they are long, none is begun before."""
+    monkeypatch.setattr(batch, "SHORT", 3)
+    monkeypatch.setattr(batch, "PROBE", 2)
+    loop = "add r2, 90\ntop: from.ne r1, r0, bottom\n add r1, 1\nbottom: goto.ne r1, r2, top\n st.add [r0], r1"
+    program = rg.assemble(f".memory {FAR + 1}\n.text\nstart\n{loop}\nfinish")
+    runs = batch.RowRuns(program, BatchLayout(((0, 1),), ((0, 1),)))
+    bounds: list[int] = []
+    work = batch._RowRun.work
+
+    def recorded(self: Any, first: int, last: int, steps: int, room: Any) -> None:
+        bounds.append(steps)
+        work(self, first, last, steps, room)
+
+    monkeypatch.setattr(batch._RowRun, "work", recorded)
+    shared = np.arange(100, dtype=np.uint64)
+    for again in (False, True):
+        given, out = np.arange(rows, dtype=np.uint64)[:, None], np.zeros((rows, 1), dtype=np.uint64)
+        ended: list[int] = []
+        bounds.clear()
+        counts = runs(rows, [given], [ResultArray(out, None, program.format)], shared, progress=ended.append)
+        assert not len(counts.failed)
+        assert out[:, 0].tolist() == [k + 90 for k in range(rows)]
+        assert sum(ended) == rows
+        assert (min(bounds) < batch.UNLIMITED) == (not again or rows >= batch.FIRST)
+
+
 def test_instances_that_go_the_same_way_run_converged(lanes: int) -> None:
     program = rg.assemble(SAME_WAY)
     rows = np.random.default_rng(1).integers(-(2**40), 2**40, (40, 10)).astype(np.uint64)
