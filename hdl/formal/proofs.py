@@ -25,7 +25,6 @@ from retrograd.hdl.formal.barrel import (
     THREADS,
     TURNS,
     ThreadBusProver,
-    ThreadExecution,
     ThreadsProver,
     ThreadUnitProver,
     TurnsProver,
@@ -35,6 +34,7 @@ from retrograd.hdl.formal.claims import Claim, ClaimKind, always_traps, claims, 
 from retrograd.hdl.formal.core_execution import FIELDS, STORES, TRAP_PLACES, CoreExecution
 from retrograd.hdl.formal.solving import ProofResult, Stuck, Undecided
 from retrograd.hdl.formal.terms import Term, Word
+from retrograd.hdl.formal.thread_execution import ThreadExecution
 from retrograd.hdl.formal.unit_proofs import UNITS, UnitProver
 from retrograd.hdl.microword import TRAPS
 from retrograd.isa.derivatives import NOTHING, cotangent_step
