@@ -41,7 +41,7 @@ ROOMS = (
     Room("face", ("src/retrograd",), 39_050, 99),
     Room("benchmarks", ("benchmarks",), 11_000, 33),
     Room("tools", ("tools", ".ci"), 6_820, 24),
-    Room("tests", ("tests",), 127_650, 1_390),
+    Room("tests", ("tests",), 127_750, 1_390),
 )
 
 #: kind of outlier -> how many there are, to one in a hundred

@@ -60,15 +60,23 @@ MEMORIES: dict[str, tuple[int, tuple[int, ...]]] = {
     **dict.fromkeys(("counter0", "counter1", "counter3"), (11, (10,))), "counter2": (15, (14,)),
     "records": (11, (11,)), "brs_after": (11, (11,)),
 }  # fmt: skip
+#: the memory that two slots have beside them
+SECOND_MEMORY = {"second_file": (11, (4,))}
 #: mark -> the cycles of a turn in which it changes
 MARKS = {"mid": (4,), "warm": (0, 4), "dead": (11,), "stopped": (11,), "backward": (10,), "turned": (), "known": (11,)}
+
+
+def memories(slots: int) -> dict[str, tuple[int, tuple[int, ...]]]:
+    """MEMORIES of a core with this number of slots."""
+    return MEMORIES | SECOND_MEMORY if slots > 1 else MEMORIES
 
 
 class _CycleProver:
     """One cycle of a core with any number of threads in COUNTS, from any state."""
 
-    def __init__(self, w: Format, seconds: float = 60) -> None:
-        self.w, self.seconds = w, seconds
+    def __init__(self, w: Format, seconds: float = 60, slots: int = 1) -> None:
+        self.w, self.seconds, self.slots = w, seconds, slots
+        self.memories = memories(slots)
         self._made: dict[int, tuple[BarrelCore, Symbolic]] = {}
         self._drawn = 0
 
@@ -91,7 +99,7 @@ class _CycleProver:
 
     def _of(self, count: int) -> tuple[BarrelCore, Symbolic]:
         if count not in self._made:
-            core = barrel_of(Parameters(self.w, code_words=8, data_words=4, core=BARREL, lanes=count))
+            core = barrel_of(Parameters(self.w, code_words=8, data_words=4, core=BARREL, lanes=count, slots=self.slots))
             outputs = [core.idle, core.halts, core.traps, core.told, core.pc, core.br, *core.counters, *core.issued]
             outputs += [*core.turn, *core.marks.values(), core.window.data, core.retirement.br_after]
             outputs += [core.retirement.d_word_after, core.retirement.cycles, core.retirement.instruction]
@@ -115,7 +123,7 @@ class _CycleProver:
             hw.poke(signal, hw.peek(core.turn[k]))
         hw.poke(core.idle, 0)
         hw.poke(core._command.as_value(), 0)
-        for name in MEMORIES:
+        for name in self.memories:
             hw.unknown(_path(hw, name))
         hw.unknown("code")
         ports = {name: width for name, (_, width) in hw.cells[0].ports_i.items() if name not in ("clk", "rst")}
@@ -175,7 +183,7 @@ class ThreadsProver(_CycleProver):
         found: dict[str, Callable[[Obligations], None]] = {}
         for n in COUNTS:
             head = f"{THREADS} of {n}"
-            for name in MEMORIES:
+            for name in self.memories:
                 found[f"{head}: {name} written"] = partial(self._written, n, name)
                 found[f"{head}: {name} read"] = partial(self._read, n, name)
             for name in MARKS:
@@ -194,7 +202,7 @@ class ThreadsProver(_CycleProver):
         core, hw = self._begin(n, facts)
         path, at, thread = self._place(n, hw, name)
         before, width = terms.selected(hw.memory(path), at), hw.memory(path).width
-        turn = hw.peek(core.turn[MEMORIES[name][0]])
+        turn = hw.peek(core.turn[self.memories[name][0]])
         hw.tick()
         same = terms.equal(terms.selected(hw.memory(path), at), before, width)
         facts.oblige("it is its turn", terms.disjunction(same, terms.equal(turn, thread, len(core.turn[0]))))
@@ -203,10 +211,10 @@ class ThreadsProver(_CycleProver):
         """With another word for a thread whose turn it is not, the state after the cycle is the same."""
         core, hw = self._begin(n, facts)
         path, at, thread = self._place(n, hw, name)
-        for k in MEMORIES[name][1]:
+        for k in self.memories[name][1]:
             facts.assume(terms.negation(terms.equal(hw.peek(core.turn[k]), thread, len(core.turn[0]))))
         before, words = dict(hw.words), hw.memory(path)
-        others = {other: hw.memory(_path(hw, other)) for other in MEMORIES if other != name}
+        others = {other: hw.memory(_path(hw, other)) for other in self.memories if other != name}
         hw.tick()
         after = dict(hw.words)
         hw.restore(before)
@@ -239,7 +247,7 @@ class ThreadsProver(_CycleProver):
 #     start       |x| behind the zeros of the plan, |y|, no digits, and the marks of the division, in the first stage
 #     a stage     one step of the recurrence of `unit_proofs.py`, by two digits of a quotient or by one of a root, into the
 #                 next stage; all else moves on as it is
-#     result      of the division that was in the first stage a cycle before
+#     result      of the division that was in the first stage a cycle before, or with two slots returned there
 #
 # The remainder R of the recurrence is r where the last digit is 1, and r ≥ 0; it is r + |y|, or r + 2·root + 1, where
 # the digit is 0, and r < 0. By induction over the stages a division has the digits of its quotient or root after as many
@@ -249,8 +257,15 @@ class ThreadsProver(_CycleProver):
 class ThreadUnitProver(UnitProver):
     """The claims on the units of the core barrel. Multiplier and ROM are those of other cores."""
 
+    def __init__(
+        self, w: Format, microcode: Any = None, seconds: float = 60, core: str = BARREL, slots: int = 1
+    ) -> None:
+        self._slots = slots
+        super().__init__(w, microcode, seconds, core)
+
     def _made(self, w: Format, core: str, microcode: Any) -> Any:
-        return barrel_of(Parameters(w, code_words=8, data_words=4, core=core, lanes=COUNTS[0]), microcode)
+        p = Parameters(w, code_words=8, data_words=4, core=core, lanes=COUNTS[0], slots=self._slots)
+        return barrel_of(p, microcode)
 
     def _recurrence(self, unit: Any) -> list[UnitClaim]:
         found = []
@@ -337,9 +352,11 @@ class ThreadUnitProver(UnitProver):
         if plan.root:
             before["divisor"] = 0
         hw.poke(Value.cast(unit.stages[k]), self._joined(unit, before))
+        stood = dict(hw.words)
         hw.settle()
         hw.tick()
-        after = self._taken(unit, hw.peek(Value.cast(unit.stages[(k + 1) % len(unit.stages)])))
+        behind = hw.peek(Value.cast(unit.stages[(k + 1) % len(unit.stages)]))
+        after = self._taken(unit, behind)
         held = ("divisor", "root", "rounded", "negative", "void")
         facts = [(f"{name} moves on", terms.equal(after[name], before[name], bits[name])) for name in held]
         top = bits["down"]
@@ -352,6 +369,8 @@ class ThreadUnitProver(UnitProver):
         last = terms.piece_of(before["signs"], 0, 1)
         begins = terms.equal(before["signs"], (1 << bits["signs"]) - 1, bits["signs"])
         begins = terms.conjunction(begins, terms.equal(before["remains"], 0, bits["remains"]))
+        if k == len(unit.stages) - 1 and unit.returned is not unit.stages[0]:
+            facts += self._returns(unit, hw, stood, behind)
         n = 1 if plan.root else 2
         size = max(bits["signs"], bits["remains"]) + 8
         step = RecurrenceStep(plan.root, n, size, before["divisor"])
@@ -373,13 +392,24 @@ class ThreadUnitProver(UnitProver):
         self._show(facts, given)
 
     @staticmethod
+    def _returns(unit: Any, hw: Symbolic, stood: dict[int, Word], behind: Word) -> list[tuple[str, Word]]:
+        """With two slots a division returns beside the first stage, too, and there also if another one starts."""
+        size, place = unit.state.size, Value.cast(unit.returned)
+        facts = [("it returns", terms.equal(hw.peek(place), behind, size))]
+        hw.restore(stood)
+        hw.settle(start=1, division=terms.unknown("another", len(unit.division)))
+        hw.tick()
+        return [*facts, ("it returns beside a start", terms.equal(hw.peek(place), behind, size))]
+
+    @staticmethod
     def _below_zero(unit: Any, state: dict[str, Word]) -> Word:
         return terms.piece_of(state["remains"], unit.state["remains"].width - 1, 1)
 
     def _of_ring(self, unit: Any, which: int, shift: int) -> None:
         hw, state, plan = self._begun(unit), self._state(unit, which), unit.plans[which]
-        hw.poke(Value.cast(unit.stages[0]), self._joined(unit, state))
-        hw.settle()
+        hw.poke(Value.cast(unit.returned), self._joined(unit, state))
+        # Another thread may start a division.
+        hw.settle(start=terms.unknown("start", 1))
         hw.tick()
         hw.settle(shift=shift)
         found = [hw.peek(output) for output in unit_outputs(unit)]

@@ -197,9 +197,9 @@ class HostTransfers:
     #: of a slot waits in a register
     cycles, late, held = CYCLES, 1, 0
 
-    def __init__(self, w: Format, interface: type[HostInterface] = HostInterface) -> None:
+    def __init__(self, w: Format, interface: type[HostInterface] = HostInterface, slots: int = 1) -> None:
         self.interface = part = interface(
-            Parameters(w, code_words=8, data_words=4, dma=self.dma, core=self.core, lanes=self.lanes)
+            Parameters(w, code_words=8, data_words=4, dma=self.dma, core=self.core, lanes=self.lanes, slots=slots)
         )
         s, window = part.settings, part.window
         self.outputs: dict[str, Any] = {
@@ -383,8 +383,10 @@ class BusProver(HostTransfers):
     #: the part in the names of claims
     part = "host interface"
 
-    def __init__(self, w: Format, seconds: float = 60, interface: type[HostInterface] = HostInterface) -> None:
-        super().__init__(w, interface)
+    def __init__(
+        self, w: Format, seconds: float = 60, interface: type[HostInterface] = HostInterface, slots: int = 1
+    ) -> None:
+        super().__init__(w, interface, slots)
         self.seconds = seconds
 
     def claims(self) -> dict[str, Callable[[], list[Fact]]]:

@@ -240,12 +240,17 @@ Each = Callable[[Callable[[str], list["ProofResult"]], Sequence[str]], Iterable[
 
 
 class Prover:
-    """Proofs for one format, on the core of this name. `microcode`: a wrong microcode, to test that it is refuted."""
+    """Proofs for one format, on the core of this name. `microcode`: a wrong microcode, to test that it is refuted;
+    `slots`: of the core barrel.
+    """
 
-    def __init__(self, w: Format, microcode: Any = None, seconds: float = 60, core: str = "small") -> None:
+    def __init__(
+        self, w: Format, microcode: Any = None, seconds: float = 60, core: str = "small", slots: int = 1
+    ) -> None:
         self.w = w
         self.core = core
-        self._execution = (ThreadExecution if core == BARREL else CoreExecution)(w, microcode, seconds, core)
+        threads = partial(ThreadExecution, slots=slots)
+        self._execution = (threads if core == BARREL else CoreExecution)(w, microcode, seconds, core)
 
     @property
     def seconds(self) -> float:
@@ -399,27 +404,28 @@ class Prover:
 
 
 def prove_all(
-    w: Format, opcodes: Collection[str], seconds: float = 60, each: Each = map, core: str = "small"
+    w: Format, opcodes: Collection[str], seconds: float = 60, each: Each = map, core: str = "small", slots: int = 1
 ) -> Iterator[ProofResult]:
-    """A result for each claim on these opcodes and the core of this name; its `opcode` is the claim's name, such as "mul.add D=1 DIR=-1".
+    """A result for each claim on these opcodes and the core of this name and slots; its `opcode` is the claim's name,
+    such as "mul.add D=1 DIR=-1".
 
     A claim that the solver does not decide in time does not hold. `each(prove, opcodes)` runs the proofs, one task for each opcode, and
     gives their results in the order of the table.
     """
-    for found in each(partial(_proofs_of, w, seconds, core), [o.name for o in TABLE if o.name in opcodes]):
+    for found in each(partial(_proofs_of, w, seconds, core, slots), [o.name for o in TABLE if o.name in opcodes]):
         yield from found
 
 
-def _proofs_of(w: Format, seconds: float, core: str, opcode: str) -> list[ProofResult]:
-    prover = _prover(w, core)
+def _proofs_of(w: Format, seconds: float, core: str, slots: int, opcode: str) -> list[ProofResult]:
+    prover = _prover(w, core, slots)
     prover.seconds = seconds
     return [*prove_with(prover, {opcode})]
 
 
 @lru_cache(1)
-def _prover(w: Format, core: str) -> Prover:
+def _prover(w: Format, core: str, slots: int) -> Prover:
     """The prover of a format and core; building its netlist takes seconds."""
-    return Prover(w, core=core)
+    return Prover(w, core=core, slots=slots)
 
 
 def prove_with(prover: Prover, opcodes: Collection[str]) -> Iterator[ProofResult]:
@@ -439,7 +445,7 @@ def prove_with(prover: Prover, opcodes: Collection[str]) -> Iterator[ProofResult
 PART_CLAIM = "its function"
 #: names of the parts, as the command line takes them
 PARTS = (*UNITS, "bus")
-_Prover = type[BusProver | CopyProver | TurnsProver | ThreadsProver]
+_Prover = Callable[..., BusProver | CopyProver | TurnsProver | ThreadsProver]
 #: the provers of the parts besides units: of the bus without and with direct memory access, and of direct memory access
 _PROVERS: dict[str, tuple[_Prover, ...]] = {"bus": (BusProver, CopyingBusProver, CopyProver)}
 #: the same of the core `barrel`
@@ -448,9 +454,11 @@ _OF_BARREL: dict[str, tuple[_Prover, ...]] = {
 }  # fmt: skip
 
 
-def _provers(core: str) -> dict[str, tuple[_Prover, ...]]:
+def _provers(core: str, slots: int = 1) -> dict[str, tuple[_Prover, ...]]:
     """part -> its provers. The host interface is the same for each core with one lane."""
-    return _OF_BARREL if core == BARREL else _PROVERS
+    if core != BARREL:
+        return _PROVERS
+    return {part: tuple(partial(one, slots=slots) for one in provers) for part, provers in _OF_BARREL.items()}
 
 
 def parts_of(core: str) -> tuple[str, ...]:
@@ -458,26 +466,29 @@ def parts_of(core: str) -> tuple[str, ...]:
     return (*UNITS, *_provers(core))
 
 
-def _units(w: Format, seconds: float, core: str) -> UnitProver:
-    return (ThreadUnitProver if core == BARREL else UnitProver)(w, seconds=seconds, core=core)
+def _units(w: Format, seconds: float, core: str, slots: int) -> UnitProver:
+    if core == BARREL:
+        return ThreadUnitProver(w, seconds=seconds, slots=slots)
+    return UnitProver(w, seconds=seconds, core=core)
 
 
-def part_claims(w: Format, parts: Collection[str], core: str = "small") -> dict[str, str]:
+def part_claims(w: Format, parts: Collection[str], core: str = "small", slots: int = 1) -> dict[str, str]:
     """The name of each claim on these parts of the core -> the part."""
     found = {}
     if {*parts} & {*UNITS}:
-        found = {claim.name: claim.unit for claim in _units(w, 60, core).claims() if claim.unit in parts}
-    others = ((part, prover) for part, provers in _provers(core).items() if part in parts for prover in provers)
+        found = {claim.name: claim.unit for claim in _units(w, 60, core, slots).claims() if claim.unit in parts}
+    provers = _provers(core, slots).items()
+    others = ((part, prover) for part, each in provers if part in parts for prover in each)
     return found | {name: part for part, prover in others for name in prover(w).claims()}
 
 
 def prove_parts(
-    w: Format, parts: Collection[str] = PARTS, seconds: float = 60, core: str = "small"
+    w: Format, parts: Collection[str] = PARTS, seconds: float = 60, core: str = "small", slots: int = 1
 ) -> Iterator[ProofResult]:
     """A result for each claim on these parts; a claim that the solver does not decide in time does not hold."""
     if {*parts} & {*UNITS}:
-        units = _units(w, seconds, core)
+        units = _units(w, seconds, core, slots)
         yield from (units.prove(claim) for claim in units.claims() if claim.unit in parts)
-    for prover in (prover for part, provers in _provers(core).items() if part in parts for prover in provers):
+    for prover in (one for part, provers in _provers(core, slots).items() if part in parts for one in provers):
         others = prover(w, seconds)
         yield from (others.prove(name) for name in others.claims())

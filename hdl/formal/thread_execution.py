@@ -17,11 +17,11 @@ from typing import Any
 from amaranth.hdl import Signal
 from retrograd.hdl.core.cores import barrel_of
 from retrograd.hdl.formal import terms
-from retrograd.hdl.formal.barrel import COUNTS, MEMORIES
+from retrograd.hdl.formal.barrel import COUNTS, memories
 from retrograd.hdl.formal.claims import distinguishes
 from retrograd.hdl.formal.core_execution import TRAP_PLACES, CoreExecution, ProofRun, UnitFunctions
 from retrograd.hdl.formal.solving import Definitions, Stuck
-from retrograd.hdl.formal.symbolic import Symbolic
+from retrograd.hdl.formal.symbolic import Hook, Symbolic
 from retrograd.hdl.formal.terms import Term, Word
 from retrograd.hdl.microcode import ROW_ENTRY, dispatch_address
 from retrograd.hdl.microword import THREAD_CONSTANTS, TrapCause
@@ -33,9 +33,16 @@ from retrograd.isa.microarchitecture.schedule import row_program
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
 
-#: the thread that executes, and the regions of its words in the file
-_OWN, _REGIONS = 5, {"registers.words": 1, "registers.cotangents": 2}
-#: the same of memories of their own
+#: the thread that executes
+_OWN = 5
+#: by slots: the memory of words of registers, and their region in the thread's part of it
+_REGISTERS = {
+    1: {"registers.words": ("file", 1), "registers.cotangents": ("file", 2)},
+    2: {"registers.words": ("file", 1), "registers.cotangents": ("second_file", 1)},
+}
+#: bits of a region's number, by slots
+_REGION_BITS = {1: 2, 2: 1}
+#: words of data memory
 _DATA = {"memory.words": "data_m", "memory.cotangents": "data_m_bar"}
 #: cycles of a turn: operands, the code and the dispatch memory are read; units begin, and end; traps before execution, and all
 _CODE, _DISPATCH, _BEGIN, _EARLY, _FAILS, _DONE = 4, 6, 7, 9, 10, 12
@@ -50,7 +57,7 @@ class ThreadUnits(UnitFunctions):
     def begin(self) -> None:
         """No operation is in flight."""
         self._asked: list[Any] = [None, None]
-        self._divides: tuple[int, int, Word, Word] | None = None
+        self._divides: list[tuple[int, int, Word, Word]] = []
 
     @property
     def given(self) -> list[tuple[Signal, Callable[[], Word]]]:
@@ -66,10 +73,22 @@ class ThreadUnits(UnitFunctions):
             half = hw.peek(unit.half)
             asked = (half, hw.peek(unit.x), hw.peek(unit.y)) if isinstance(half, int) else None
             if hw.peek(divider.start):
-                self._divides = self.now, hw.peek(divider.division), hw.peek(divider.x), hw.peek(divider.y)
+                begins = self.now, hw.peek(divider.division), hw.peek(divider.x), hw.peek(divider.y)
+                self._divides = [*filter(self._returns_now, self._divides), begins]
         hw.tick()
         self.now += 1
         self._asked = [asked, self._asked[0]]
+
+    def _returns_now(self, division: tuple[int, int, Word, Word]) -> bool:
+        """Whether a division outlives the start of another one: it has gone round the ring, and returns beside it."""
+        divider = self._core.divider
+        apart = divider.returned is not divider.stages[0]
+        return apart and self.now - division[0] == self._rounds(division[1])
+
+    def _rounds(self, which: int) -> int:
+        """Cycles from a start to the return of the digits."""
+        divider = self._core.divider
+        return len(divider.stages) * int(divider.plans[which].cycles)
 
     def _of_product(self, fits: bool) -> Word:
         unit, shift = self._core.multiplier, self.hardware.peek(self._core.multiplier.shift)
@@ -83,13 +102,11 @@ class ThreadUnits(UnitFunctions):
     def _of_quotient(self, fits: bool) -> Word:
         """A quotient is there for one cycle, when its digits have gone round the ring as often as planned."""
         unit, shift = self._core.divider, self.hardware.peek(self._core.divider.shift)
-        if self._divides is None or not isinstance(shift, int):
+        ready = [one for one in self._divides if self.now - one[0] == 2 + self._rounds(one[1])]
+        if not ready or not isinstance(shift, int):
             return self._any(fits)
-        begun, which, x, y = self._divides
-        plan = unit.plans[which]
-        if self.now - begun != 2 + len(unit.stages) * plan.cycles:
-            return self._any(fits)
-        return self._output(f"quotient{which}", unit.shifts, shift, [x] if plan.root else [x, y], fits)
+        ((_, which, x, y),) = ready
+        return self._output(f"quotient{which}", unit.shifts, shift, [x] if unit.plans[which].root else [x, y], fits)
 
 
 class ThreadExecution(CoreExecution):
@@ -98,11 +115,14 @@ class ThreadExecution(CoreExecution):
     core: Any
     units: ThreadUnits
 
-    def __init__(self, w: Format, microcode: Any = None, seconds: float = 60, core_name: str = BARREL) -> None:
-        self.w, self.seconds = w, seconds
+    def __init__(
+        self, w: Format, microcode: Any = None, seconds: float = 60, core_name: str = BARREL, slots: int = 1
+    ) -> None:
+        self.w, self.seconds, self.slots = w, seconds, slots
         self.core = core = barrel_of(
-            Parameters(w, code_words=8, data_words=4, core=core_name, lanes=COUNTS[0]), microcode
+            Parameters(w, code_words=8, data_words=4, core=core_name, lanes=COUNTS[0], slots=slots), microcode
         )
+        self._memories = memories(slots)
         self.units = ThreadUnits(core, w)
         self.run, self.definitions = ProofRun(), Definitions()
         self._lemmas: set[Word] = set()
@@ -113,8 +133,9 @@ class ThreadExecution(CoreExecution):
         units = [getattr(core.multiplier, name) for name in ("x", "y", "half", "shift")]
         units += [getattr(core.divider, name) for name in ("start", "division", "x", "y", "shift")]
         roots = [core.idle, core.begins, core.traps, core.trap, core.halts, *core.turn, *core.marks.values(), *units]
-        hooks = [
-            (core.logic.result, self._named),
+        logics = [core.logic, *([core.second_logic] if slots > 1 else [])]
+        hooks: list[tuple[Signal, Hook]] = [
+            *((logic.result, partial(self._named, logic)) for logic in logics),
             (core.early, self._before_execution),
             (core.fails, self._fails),
         ]
@@ -138,7 +159,7 @@ class ThreadExecution(CoreExecution):
         self._rest = dict(hw.words)
 
     def _forget_memories(self) -> None:
-        for name in MEMORIES:
+        for name in self._memories:
             found = [path for path in self.hardware.stores if path.split("$")[0] == name]
             for path in found:
                 self.hardware.unknown(path)
@@ -151,18 +172,18 @@ class ThreadExecution(CoreExecution):
 
     def address_bits(self, store: str) -> int:
         """The bits of a word's number in one of STORES."""
-        return 8 if store in _REGIONS else (self.core.room - 1).bit_length()
+        return 8 if store in _REGISTERS[self.slots] else (self.core.room - 1).bit_length()
 
     def word(self, store: str, number: Word) -> Word:
         """The word of this number in one of STORES."""
         bits = self.address_bits(store)
-        if store in _REGIONS:
-            return self.hardware.read("file", self._in_file(number, _REGIONS[store]))
+        if store in _REGISTERS[self.slots]:
+            memory, region = _REGISTERS[self.slots][store]
+            return self.hardware.read(memory, self._in_file(number, region))
         return self.hardware.read(_DATA[store], terms.joined([(number, bits), (_OWN, 3)]))
 
-    @staticmethod
-    def _in_file(number: Word, region: int) -> Word:
-        return terms.joined([(number, 8), (region, 2), (_OWN, 3)])
+    def _in_file(self, number: Word, region: int) -> Word:
+        return terms.joined([(number, 8), (region, _REGION_BITS[self.slots]), (_OWN, 3)])
 
     def registers(self) -> dict[str, Any]:
         """PC, BR and DIR between two instructions."""
@@ -222,8 +243,8 @@ class ThreadExecution(CoreExecution):
             one = terms.equal(terms.piece_of(instruction, 40, 8), terms.piece_of(instruction, 32, 8), 8)
             self.run.assume(one if same else terms.negation(one))
         self._next: dict[str, Word] = {}
-        #: (cycle, address) of reads of other threads -> their number
-        others: dict[tuple[int, Word], int] = {}
+        #: (memory, cycle, address) of reads of other threads -> their number
+        others: dict[tuple[str, int, Word], int] = {}
 
         def fetch(at: Word) -> Word:
             row = self._row_in(_CODE)
@@ -247,18 +268,21 @@ class ThreadExecution(CoreExecution):
                 self._next["DIR"] = terms.piece_of(at, 8, 1)
             return terms.unknown(f"entry{self.units.now}", ROW_ENTRY.size)
 
-        def read(at: Word) -> Word:
+        of_thread = 8 + _REGION_BITS[self.slots]
+
+        def read(memory: str, at: Word) -> Word:
             # Operands are read in one cycle, and the register of the next address in another.
-            if terms.piece_of(at, 10, 3) != _OWN:
-                place = others.setdefault((self.units.now, at), len(others))
+            if terms.piece_of(at, of_thread, 3) != _OWN:
+                place = others.setdefault((memory, self.units.now, at), len(others))
                 return terms.unknown(f"read{place}", self.w.width)
-            number = at - (_OWN << 10) - THREAD_CONSTANTS if isinstance(at, int) else -1
-            return code.constants[number] if 0 <= number < len(code.constants) else hw.read("file", at)
+            number = at - (_OWN << of_thread) - THREAD_CONSTANTS if isinstance(at, int) and memory == "file" else -1
+            return code.constants[number] if 0 <= number < len(code.constants) else hw.read(memory, at)
 
         def put() -> None:
             hw.answer("code", fetch)
             hw.answer("dispatch", dispatch)
-            hw.answer("file", read)
+            for memory in {"file", "second_file"} & {*self._memories}:
+                hw.answer(memory, partial(read, memory))
 
         put()
         return put
@@ -305,11 +329,12 @@ class ThreadExecution(CoreExecution):
         """The last row whose writes are awaited: behind a trap one more is on its way."""
         return min(self._ends + 1, len(self._rows) - 1) if self.run.trapped else len(self._rows) - 1
 
-    def _named(self, result: Word) -> Word:
+    def _named(self, unit: Any, result: Word) -> Word:
         """A result of the thread by its name. What another thread computes is arbitrary."""
         if self.hardware.peek(self.core.turn[_BEGIN]) != _OWN:
-            return terms.unknown(f"other{self.units.now}", self.w.width)
-        return self._name(self.core.logic, result)
+            slot = "" if unit is self.core.logic else "second"
+            return terms.unknown(f"{slot}other{self.units.now}", self.w.width)
+        return self._name(unit, result)
 
     def _of_logic(self, unit: Any, result: Term) -> bool:
         return True

@@ -41,7 +41,7 @@ def test_workloads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_proofs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One task for each opcode, in the order of the table; `hdl formal --workers 2` of tests/cli proves on processes."""
 
-    def prove(w: Format, seconds: float, core: str, opcode: str) -> list[ProofResult]:
+    def prove(w: Format, seconds: float, core: str, slots: int, opcode: str) -> list[ProofResult]:
         proved.append(opcode)
         return [ProofResult(f"{opcode} D={d}", d == 0, 0.5, 9, "r1 = 2") for d in (0, 1)]
 
@@ -59,4 +59,9 @@ def test_proofs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(proved) == 9
     assert list(distributed_proofs(w, opcodes, 30, Distribution(store=tmp_path / "store.db"), "fast")) == alone
     assert len(proved) == 12
+    # Proofs of one slot are not those of two.
+    for slots in (1, 2):
+        found = distributed_proofs(w, opcodes, 30, Distribution(store=tmp_path / "store.db"), "barrel", slots)
+        assert list(found) == alone
+    assert len(proved) == 18
     assert proofs._decoded(b"[{}]") is None

@@ -16,16 +16,21 @@ Proofs = list[ProofResult]
 
 
 def distributed_proofs(
-    w: Format, opcodes: Collection[str], seconds: float = 60, over: Distribution | None = None, core: str = "small"
+    w: Format,
+    opcodes: Collection[str],
+    seconds: float = 60,
+    over: Distribution | None = None,
+    core: str = "small",
+    slots: int = 1,
 ) -> Iterator[ProofResult]:
     """The results of `prove_all`, in the order of the table. Raises InputError RG1501 to RG1507."""
     if over is None:
-        yield from prove_all(w, opcodes, seconds, map, core)
+        yield from prove_all(w, opcodes, seconds, map, core, slots)
         return
     where = over
 
     def key(opcode: str) -> str:
-        asked = ["proof", __version__, core, w.width, w.frac, seconds, opcode]
+        asked = ["proof", __version__, core, slots, w.width, w.frac, seconds, opcode]
         return hashlib.sha256(json.dumps(asked).encode()).hexdigest()
 
     keeping: Keeping[str, Proofs] = Keeping(key, _encoded, _decoded)
@@ -34,7 +39,7 @@ def distributed_proofs(
         with closing(distribute(prove, names, where, keeping=keeping)) as found:
             yield from in_order(found)
 
-    yield from prove_all(w, opcodes, seconds, each, core)
+    yield from prove_all(w, opcodes, seconds, each, core, slots)
 
 
 def _encoded(proofs: Proofs) -> bytes:

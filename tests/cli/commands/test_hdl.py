@@ -188,6 +188,7 @@ def test_exit_codes_of_functions(cli: Cli) -> None:
         (["verilog", "--core", "barrel", "--lanes", "7"], "RG0507", "the core barrel has 8 to 16"),
         (["verilog", "--slots", "2"], "RG0512", "--slots is for the core barrel, and not for small"),
         (["verilog", "--core", "barrel", "--slots", "3"], "RG0507", "the core barrel has 1 to 2"),
+        (["formal", "--core", "fast", "--slots", "2"], "RG0512", "--slots is for the core barrel, and not for fast"),
         (["verilog", "--lanes", "2"], "RG0512", "--lanes is for the core barrel, and not for small"),
         (["formal", "order"], "RG0506", "no instruction or part is named `order`"),
         (["formal", "mask"], "RG0506", "no instruction or part is named `mask`"),
@@ -309,8 +310,15 @@ def test_proofs_of_the_core_barrel(cli: Cli) -> None:
         "0 modes not claimed of all runs, 8 ends reached",
         "8 of 8 hold at Q4.4 on the core barrel",
     ]
-    found = json.loads(cli("hdl", "formal", "imm.xor", "ROM", "--core", "barrel", "--json", "--workers", "2")[1])
+    two_processes = ("--core", "barrel", "--json", "--workers", "2")
+    found = json.loads(cli("hdl", "formal", "imm.xor", "ROM", *two_processes)[1])
     assert (found["core"], found["held"]) == ("barrel", found["expected"])
+    assert "slots" not in found
+    two = json.loads(cli("hdl", "formal", "exch", "threads", "--slots", "2", *two_processes)[1])
+    assert (two["core"], two["slots"], two["held"]) == ("barrel", 2, two["expected"])
+    assert "threads of 9: second_file written" in {proof["what"] for proof in two["proofs"]}
+    code, out, _ = cli("hdl", "formal", "ROM", "--core", "barrel", "--slots", "2")
+    assert (code, out.splitlines()[-1]) == (OK, "17 of 17 hold at Q4.4 on the core barrel with 2 slots")
 
 
 @pytest.mark.long

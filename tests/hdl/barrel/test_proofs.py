@@ -1,4 +1,6 @@
-"""Proofs of the core barrel: the order of turns, threads apart, steps, units and host interface. Faults are refuted."""
+"""Proofs of the core barrel, with one slot and with two: the order of turns, threads apart, steps, units and host
+interface. Faults are refuted.
+"""
 
 from __future__ import annotations
 
@@ -10,18 +12,18 @@ from retrograd.hdl.bus import host_interface
 from retrograd.hdl.formal.barrel import (
     COUNTS,
     MARKS,
-    MEMORIES,
     THREADS,
     TURNS,
     ThreadBusProver,
     ThreadsProver,
     ThreadUnitProver,
     TurnsProver,
+    memories,
 )
 from retrograd.hdl.formal.claims import ClaimKind, claims
 from retrograd.hdl.formal.proofs import Prover, part_claims, prove_parts, prove_with
 from retrograd.hdl.formal.unit_proofs import UNITS
-from retrograd.hdl.microcode import RowMicrocode, dispatch_address
+from retrograd.hdl.microcode import ROW_BITS, ROW_ENTRY, RowMicrocode, dispatch_address
 from retrograd.hdl.parameters import Parameters
 from retrograd.isa.entries import Opcode
 from retrograd.isa.microarchitecture.micro_operations import barrel_units
@@ -33,11 +35,13 @@ z3 = pytest.importorskip("z3")
 Q8 = Format(8, 4)
 
 
+@pytest.mark.parametrize("slots", [1, 2])
 @pytest.mark.parametrize("w", [Q8, pytest.param(Format(32, 16), marks=pytest.mark.long)], ids=str)
-def test_turns_and_threads(w: Format) -> None:
-    found = {proof.opcode: proof for proof in prove_parts(w, (TURNS, THREADS), core="barrel")}
-    assert found.keys() == part_claims(w, (TURNS, THREADS), "barrel").keys()
-    assert len(found) == len(COUNTS) * (2 + 2 * len(MEMORIES) + len(MARKS))
+def test_turns_and_threads(w: Format, slots: int) -> None:
+    found = {proof.opcode: proof for proof in prove_parts(w, (TURNS, THREADS), core="barrel", slots=slots)}
+    assert found.keys() == part_claims(w, (TURNS, THREADS), "barrel", slots).keys()
+    assert len(found) == len(COUNTS) * (2 + 2 * len(memories(slots)) + len(MARKS))
+    assert ("threads of 9: second_file read" in found) == (slots > 1)
     for name, proof in found.items():
         assert (proof.holds, proof.counterexample, proof.witnessed) == (True, "", True), name
 
@@ -62,10 +66,29 @@ FAULTS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("old", "new", "claim"), FAULTS, ids=[new for _, new, _ in FAULTS])
-def test_a_fault_is_refuted(planted: Callable[[str, str, str], type], old: str, new: str, claim: str) -> None:
-    planted("core.barrel", old, new)
-    found = (TurnsProver if claim.startswith(TURNS) else ThreadsProver)(Q8).prove(claim)
+#: the same of two slots
+OF_TWO_SLOTS = [
+    ("Cat(later(self._address5[k], 6), turn[11])", "Cat(later(self._address5[k], 6), turn[10])", "second_file written"),
+    ("Cat(adr4[port], turn4)", "Cat(adr4[port], turn4[:-1])", "second_file read"),
+    ("Cat(adr4[port], turn4)", "Cat(adr4[port], turn4 & (7 - (port == 'second.x')))", "second_file read"),
+    ("read.addr.eq(Cat(place6, turn[6]))", "read.addr.eq(Cat(place6, turn[5]))", "file read"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("module", "old", "new", "claim"),
+    [
+        *(("core.barrel", *fault) for fault in FAULTS),
+        *(("core.two_slots", old, new, f"threads of 8: {claim}") for old, new, claim in OF_TWO_SLOTS),
+    ],
+    ids=str,
+)
+def test_a_fault_is_refuted(
+    planted: Callable[[str, str, str], type], module: str, old: str, new: str, claim: str
+) -> None:
+    planted(module, old, new)
+    kind = TurnsProver if claim.startswith(TURNS) else ThreadsProver
+    found = kind(Q8, slots=2 if module == "core.two_slots" else 1).prove(claim)
     assert not found.holds
     assert found.counterexample
     assert "undecided" not in found.counterexample
@@ -77,37 +100,40 @@ Plant = Callable[[str, str, str], type]
 
 
 @cache
-def prover() -> Prover:
-    return Prover(Q8, core="barrel")
+def prover(slots: int) -> Prover:
+    return Prover(Q8, core="barrel", slots=slots)
 
 
-def test_a_step_is_the_tables() -> None:
-    found = [*prove_with(prover(), {"goto.lt"})]
-    assert [proof.opcode for proof in found] == [claim.name for claim in claims(Q8, {"goto.lt"}, "barrel")]
+@pytest.mark.parametrize(("name", "slots"), [("goto.lt", 1), ("exch", 2)])
+def test_a_step_is_the_tables(name: str, slots: int) -> None:
+    found = [*prove_with(prover(slots), {name})]
+    assert [proof.opcode for proof in found] == [claim.name for claim in claims(Q8, {name}, "barrel")]
     assert [(proof.holds, proof.counterexample, proof.witnessed) for proof in found] == [(True, "", True)] * 4
 
 
-def rows(opcode: Opcode) -> int:
-    return max(len(row_program(opcode, Q8, lifted, False, barrel_units())) for lifted in (False, True))
+def rows(opcode: Opcode, slots: int) -> int:
+    return max(len(row_program(opcode, Q8, lifted, False, barrel_units(slots=slots))) for lifted in (False, True))
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", [o.name for o in TABLE if rows(o) <= 45])
-def test_every_step_is_the_tables(name: str) -> None:
+@pytest.mark.parametrize(("name", "slots"), [(o.name, n) for n in (1, 2) for o in TABLE if rows(o, n) <= 45])
+def test_every_step_is_the_tables(name: str, slots: int) -> None:
     wanted = claims(Q8, {name}, "barrel")
     assert {claim.kind for claim in wanted} == {ClaimKind.TRANSITION}
-    for proof in prove_with(prover(), {name}):
+    for proof in prove_with(prover(slots), {name}):
         assert (proof.holds, proof.counterexample, proof.witnessed) == (True, "", True), proof.opcode
 
 
+@pytest.mark.parametrize("slots", [1, 2])
 @pytest.mark.parametrize("part", ["ROM", *(pytest.param(p, marks=pytest.mark.long) for p in (*UNITS[:2], "bus"))])
-def test_units_and_host_interface(part: str) -> None:
-    found = {proof.opcode: proof for proof in prove_parts(Q8, (part,), core="barrel")}
-    assert found.keys() == part_claims(Q8, (part,), "barrel").keys()
+def test_units_and_host_interface(part: str, slots: int) -> None:
+    found = {proof.opcode: proof for proof in prove_parts(Q8, (part,), core="barrel", slots=slots)}
+    assert found.keys() == part_claims(Q8, (part,), "barrel", slots).keys()
     for name, proof in found.items():
         assert (proof.holds, proof.counterexample, proof.witnessed) == (True, "", True), name
 
 
+_TWO = "core.two_slots"
 #: module, the text there, the planted text, the opcode, D, whether it runs backward, what fails
 OF_STEPS = [
     ("core.barrel", "Cat(back, step3 ^ back.replicate(p.pc_bits))", "Cat(back, step3)", "mov.add", 0, 1, "the address"),
@@ -122,6 +148,22 @@ OF_STEPS = [
     ("core.barrel", "^ negates.replicate(width))", ")", "call", 0, 0, ""),
     ("core.barrel", "later(back3, 1), entry7, turn)", "Const(0), entry7, turn)", "mov.add", 0, 1, "the microprogram"),
     ("core.units", "less.eq(word[-1] ^ overflow)", "less.eq(word[-1])", "goto.lt", 0, 0, "BR"),
+    # two slots: operands and operation of the second logic unit, copies, banks read and written, and guards
+    (_TWO, "logic.x.eq(self._second_x)", "logic.x.eq(x)", "ld.add", 1, 0, "d"),
+    (_TWO, "logic.y.eq(self._second_y)", "logic.y.eq(y)", "mov.add", 1, 0, "d"),
+    (_TWO, 'row("second.operation", 7)', 'row("operation", 7)', "st.sub", 1, 0, "the condition of a trap"),
+    (_TWO, 'gated([(row("second.copies", 7), self._second_y)])', "0", "exch", 0, 0, "d"),
+    (_TWO, "later(into[1], 6), later(self._second8, 1))", "later(into[1], 6), self._logic9)", "exch", 0, 0, "d"),
+    (_TWO, "line.eq(second if k else ~aside & ~second)", "line.eq(0 if k else ~aside)", "exch", 1, 0, "m̄"),
+    (_TWO, "number >> 6 == SECOND_BANK >> 6", "number >> 7 == SECOND_BANK >> 6", "cswap", 0, 0, "a"),
+    (_TWO, "cotangent, temporary = (kind[:2] != 0)", "cotangent, temporary = (kind[:2] == 1)", "mov.add", 1, 0, ""),
+    (_TWO, "Mux(self._later(into[1], 1), adr4", "Mux(self._later(into[0], 1), adr4", "exch", 1, 0, "d"),
+    (_TWO, "(second if k else ~second)", "(~second if k else second)", "exch", 1, 0, "d"),
+    (_TWO, "ok & (later(into[0], 7)", "(ok | later(into[1], 7)) & (later(into[0], 7)", "fmov.add", 1, 0, ""),
+    (_TWO, "return kind[:2] != 0", "return kind[0]", "mov.add", 1, 0, "the condition of a trap"),
+    (_TWO, "fails & (self.modes.overflow |", "fails & (1 |", "fmov.add", 1, 0, "the condition of a trap"),
+    (_TWO, '(row(f"{at}result", 9) & ~holds9)', '(row(f"{at}result", 9) & holds9)', "div.add", 0, 0, "the condition"),
+    (_TWO, '(row(f"{at}sum", 9) & ~fits9)', "0", "fmov.add", 1, 0, "the condition of a trap"),
 ]  # fmt: skip
 
 
@@ -131,22 +173,43 @@ def test_a_fault_of_a_step_is_refuted(
     planted: Plant, module: str, old: str, new: str, name: str, lifted: int, backward: int, what: str
 ) -> None:
     planted(module, old, new)
-    found = Prover(Q8, core="barrel").prove_transition(TABLE[name], lifted=bool(lifted), backward=bool(backward))
+    two = Prover(Q8, core="barrel", slots=2 if module == _TWO else 1)
+    found = two.prove_transition(TABLE[name], lifted=bool(lifted), backward=bool(backward))
     assert not found.holds
     assert found.counterexample.startswith(what)
     assert "undecided" not in found.counterexample
 
 
 @pytest.mark.long
-def test_exchanged_microprograms_are_refuted() -> None:
+@pytest.mark.parametrize("slots", [1, 2])
+def test_exchanged_microprograms_are_refuted(slots: int) -> None:
     """Sum and difference: each is undone by the other, so only the table tells."""
-    made = RowMicrocode(Parameters(Q8, code_words=8, data_words=4, core="barrel", lanes=8))
+    made = RowMicrocode(Parameters(Q8, code_words=8, data_words=4, core="barrel", lanes=8, slots=slots))
     for same in (False, True):
         places = [dispatch_address(TABLE[name].code, False, False, same) for name in ("mov.add", "mov.sub")]
         a, b = (made.dispatch[at] for at in places)
         made.dispatch[places[0]], made.dispatch[places[1]] = b, a
-    found = Prover(Q8, microcode=made, core="barrel").prove_transition(TABLE["mov.add"])
+    found = Prover(Q8, microcode=made, core="barrel", slots=slots).prove_transition(TABLE["mov.add"])
     assert found.counterexample.startswith("d: ")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("field", "name", "what"),
+    [("y", "mov.add", "d"), ("target", "st.sub", ""), ("write", "exch", ""), ("check", "fmov.add", "the condition")],
+)
+def test_a_second_micro_operation_that_lacks_a_field_is_refuted(field: str, name: str, what: str) -> None:
+    """A field of the second slot is zero in the first row of the instruction, with D = 1."""
+    made = RowMicrocode(Parameters(Q8, code_words=8, data_words=4, core="barrel", lanes=8, slots=2))
+    entry = made.dispatch[dispatch_address(TABLE[name].code, False, True, False)]
+    row = entry >> ROW_ENTRY["row"].offset & (1 << ROW_BITS) - 1
+    second = made.layout["second"]
+    place = second.shape[field]
+    made.rows[row] &= ~((1 << place.width) - 1 << second.offset + place.offset)
+    found = Prover(Q8, microcode=made, core="barrel", slots=2).prove_transition(TABLE[name], lifted=True)
+    assert not found.holds
+    assert found.counterexample.startswith(what)
+    assert "undecided" not in found.counterexample
 
 
 @pytest.mark.long
@@ -165,11 +228,18 @@ def test_exchanged_microprograms_are_refuted() -> None:
         ("first.down.eq(x << (most - p.zeros))", "first.down.eq(x << most)", "its start"),
         ("after.down.eq(state.down << 2)", "after.down.eq(state.down << 1)", "root: stage 7"),
         ("Const(1, 1), state.remains[-1]", "Const(1, 1), ~state.remains[-1]", "root: stage 2"),
+        # two slots: the division that returns beside the first stage
+        ("first = self.returned", "first = stages[0]", "quotient: its result"),
+        (
+            "m.d.sync += [first.divisor.eq(_magnitude(self.y)), ",
+            "m.d.sync += [self.returned.remains.eq(0), first.divisor.eq(_magnitude(self.y)), ",
+            "quotient: stage 7",
+        ),
     ],
 )
 def test_a_fault_of_the_ring_is_refuted(planted: Plant, old: str, new: str, claim: str) -> None:
     planted("core.divider.RingDivider", old, new)
-    units = ThreadUnitProver(Q8, core="barrel")
+    units = ThreadUnitProver(Q8, core="barrel", slots=2 if "returned" in old + new else 1)
     found = [units.prove(one) for one in units.claims() if claim in one.name]
     assert not all(proof.holds for proof in found)
     assert not any("undecided" in proof.counterexample for proof in found)

@@ -226,7 +226,7 @@ def arguments_of_formal(p: Parser) -> None:
         help="such as mul.add; or multiplier, divider, ROM, bus; of the core barrel also turns or threads (default: all)",
     )
     format_option(p, "8,4")
-    p.core_option()
+    p.core_option(slots=True)
     p.add_argument("--classes", action="store_true", help="the shortest opcode of each class only")
     p.add_argument("--seconds", metavar="N", default="60", help="for each proof at most (default: 60)")
     p.distribution_options("proofs are kept there, and not repeated")
@@ -241,7 +241,7 @@ def execute_formal(options: FormalOptions) -> int:
     from retrograd.isa.table import TABLE
 
     w, core = format_of(options.format), options.core
-    core_units(core)
+    slots = slots_given(core, options.slots)
     every_part = parts_of(core)
     known = [*(o.name for o in TABLE), *every_part]
     chosen: list[str] = []
@@ -264,7 +264,7 @@ def execute_formal(options: FormalOptions) -> int:
     parts = [part for part in every_part if part in wanted or options.classes]
     # The expected claims follow from the table, so an absent proof fails like a refuted claim.
     expected = {claim.name: (claim.kind.value, class_of[claim.opcode.name]) for claim in claims(w, wanted, core)}
-    expected |= {name: (PART_CLAIM, part) for name, part in part_claims(w, parts, core).items()}
+    expected |= {name: (PART_CLAIM, part) for name, part in part_claims(w, parts, core, slots).items()}
     rows: list[tuple[str, str, ProofResult]] = []
     shown: set[str] = set()
 
@@ -277,7 +277,8 @@ def execute_formal(options: FormalOptions) -> int:
 
     # Text output shows each proof as it ends, which serves as progress.
     with Bar(len(expected), None if options.json else False, "proving") as bar:
-        for found in chain(distributed_proofs(w, wanted, seconds, over, core), prove_parts(w, parts, seconds, core)):
+        steps = distributed_proofs(w, wanted, seconds, over, core, slots)
+        for found in chain(steps, prove_parts(w, parts, seconds, core, slots)):
             add(found)
             bar(1)
     proved = {found.opcode for _, _, found in rows}
@@ -287,13 +288,14 @@ def execute_formal(options: FormalOptions) -> int:
     held = sum(found.holds for _, _, found in rows)
     left = not_covered(w, wanted)
     if options.json:
-        print_json("retrograd.formal/2", _as_dict(w, core, len(expected), rows, left))
+        print_json("retrograd.formal/2", _as_dict(w, core, slots, len(expected), rows, left))
     else:
         for name, reason in left.items():
             print(f"{name:<28} not claimed of {reason}")
         witnessed = sum(found.witnessed for _, _, found in rows)
         print(f"{len(left)} modes not claimed of all runs, {witnessed} ends reached")
-        print(f"{held} of {len(expected)} hold at {w}" + f" on the core {core}" * (core != "small"))
+        on = f" on the core {core}" * (core != "small") + f" with {slots} slots" * (slots > 1)
+        print(f"{held} of {len(expected)} hold at {w}{on}")
     return OK if held == len(expected) == len(rows) else WRONG
 
 
@@ -305,7 +307,7 @@ def _show(found: ProofResult, claimed: str, kind: str | None) -> None:
 
 
 def _as_dict(
-    w: Format, core: str, expected: int, rows: list[tuple[str, str, ProofResult]], left: dict[str, str]
+    w: Format, core: str, slots: int, expected: int, rows: list[tuple[str, str, ProofResult]], left: dict[str, str]
 ) -> dict[str, object]:
     proofs = [
         {
@@ -315,7 +317,8 @@ def _as_dict(
         for claimed, kind, found in rows
     ]  # fmt: skip
     return {
-        "format": {"width": w.width, "frac": w.frac}, "core": core, "expected": expected,
+        "format": {"width": w.width, "frac": w.frac}, "core": core, **({"slots": slots} if slots > 1 else {}),
+        "expected": expected,
         "held": sum(found.holds for _, _, found in rows), "proofs": proofs, "not_covered": left,
     }  # fmt: skip
 
