@@ -153,6 +153,7 @@ def run_batch(
     memories: Sequence[Mapping[int, int]],
     lanes: int,
     *,
+    slots: int = 1,
     backward: bool = False,
     overflow: bool = True,
     strict: bool = False,
@@ -161,12 +162,12 @@ def run_batch(
     scale: int = 0,
     folder: Path | None = None,
 ) -> list[SimulatedBatch]:
-    """`run` on the core barrel, for rows of memory words: `lanes` rows at a time, each on a thread, the next ones
-    afterwards. The batch forward and, with a loss, back.
+    """`run` on the core barrel with this number of slots, for rows of memory words: `lanes` rows at a time, each on a
+    thread, the next ones afterwards. The batch forward and, with a loss, back.
 
     A thread without a row repeats the last row, and does not count. Raises as `run`.
     """
-    p = replace(parameters_for(program), core=BARREL, lanes=lanes)
+    p = replace(parameters_for(program), core=BARREL, lanes=lanes, slots=slots)
     built = barrel_of(p)
     simulation = Simulation(built) if folder is None else None
     ways: list[SimulatedBatch] = []

@@ -25,7 +25,13 @@ from retrograd.derivatives._arguments import OVERFLOW, at_scale, differentiable,
 from retrograd.derivatives._requests import by_choice, loss_of, plan_of, wanted_of
 from retrograd.hdl.bus.links import BusError, UnfinishedRun
 from retrograd.isa.diagnostics import Diagnostic, InputError
-from retrograd.isa.microarchitecture.micro_operations import BARREL, MAX_THREADS, MIN_THREADS, core_units
+from retrograd.isa.microarchitecture.micro_operations import (
+    BARREL,
+    MAX_SLOTS,
+    MAX_THREADS,
+    MIN_THREADS,
+    core_units,
+)
 from retrograd.isa.program import Program
 from retrograd.isa.words import Format
 from retrograd.runtime._batch_arguments import Axes, Batch, stacked_values
@@ -340,6 +346,7 @@ def run_batch_on_hardware(
     *args: Any,
     in_axes: Axes = 0,
     lanes: int | None = None,
+    slots: int = 1,
     format: Format | str | None = None,
     precision: Precision | None = None,
     loss: int | str | None = None,
@@ -353,10 +360,11 @@ def run_batch_on_hardware(
     """Run the function on each element of a batch, `lanes` elements at a time; with a loss, back again for the gradients.
 
     `core`: "barrel", the only one that executes a batch. `lanes`: its threads, 8 to 16, by default 8; a batch may have
-    fewer elements, or more. `in_axes`: see `run_batch`. `max_steps`: for
-    each element. `device`, `verilator`, `format`, `precision`, `loss`, `scale`: see `run_on_hardware`; elements of different scales run one after the other, as
-    batches of their own. Raises CompileError; InputError,
-    RG1009 for a number of lanes that no core has; UnfinishedRun, which is a BusError, naming the element that traps or takes more than `max_steps` instructions.
+    fewer elements, or more. `slots`: micro-operations of a thread in a turn, 1 or 2. A device has its own lanes and
+    slots. `in_axes`: see `run_batch`. `max_steps`: for each element. `device`, `verilator`, `format`, `precision`,
+    `loss`, `scale`: see `run_on_hardware`; elements of different scales run one after the other, as batches of their
+    own. Raises CompileError; InputError, RG1009 for a number of lanes or slots that no core has; UnfinishedRun, which
+    is a BusError, naming the element that traps or takes more than `max_steps` instructions.
     """
     from retrograd.hdl.bus.device import need_steps
 
@@ -364,11 +372,10 @@ def run_batch_on_hardware(
         core_units(core)
         hint = f"Call run_on_hardware; the core for a batch is {BARREL}."
         raise InputError(Diagnostic("RG1125", f"there is no core `{core}` for a batch", hint=hint))
-    whole = isinstance(lanes, int) and not isinstance(lanes, bool)
-    if lanes is not None and not (whole and MIN_THREADS <= lanes <= MAX_THREADS):
+    if lanes is not None:
         hint = f"The core has at least {MIN_THREADS}." if device is None else "Leave out lanes: the device has its own."
-        said = f"the number of lanes is {lanes!r:.40}, and not an integer from {MIN_THREADS} to {MAX_THREADS}"
-        raise InputError(Diagnostic("RG1009", said, hint=hint))
+        _need_number("lanes", lanes, MIN_THREADS, MAX_THREADS, hint)
+    _need_number("slots", slots, 1, MAX_SLOTS, "Leave out slots: a core has one, and a device its own.")
     limit = need_steps(limit_of(max_steps))
     request = request_of(
         f, format=device.format if device is not None and format is None else format, precision=precision
@@ -395,7 +402,7 @@ def run_batch_on_hardware(
         if device is not None:
             return _batch_on_device(device, compiled.program, some, request.backward, seed, scale, limit)
         return _batch_simulated(
-            compiled.program, some, which, lanes or MIN_THREADS, request.backward, seed, scale, verilator, limit
+            compiled.program, some, which, lanes or MIN_THREADS, slots, request.backward, seed, scale, verilator, limit
         )
 
     (after, cotangents, ways), scales = _at_scales(ran, tried)
@@ -426,6 +433,13 @@ def run_batch_on_hardware(
         counts("retired", there), counts("retired", returned),
         counts("toggled", there) + counts("toggled", returned), counts("erased", there) + counts("erased", returned), w, np.array(scales),
     )  # fmt: skip
+
+
+def _need_number(what: str, number: Any, least: int, most: int, hint: str) -> None:
+    """Raises InputError RG1009 for a number that no core has."""
+    if isinstance(number, bool) or not isinstance(number, int) or not least <= number <= most:
+        said = f"the number of {what} is {number!r:.40}, and not an integer from {least} to {most}"
+        raise InputError(Diagnostic("RG1009", said, hint=hint))
 
 
 def _at_scales(
@@ -474,15 +488,15 @@ def _joined(parts: Sequence[tuple[list[int], _RanBatch]]) -> _RanBatch:
 
 
 def _batch_simulated(
-    program: Any, rows: list[list[int]], which: Sequence[int], lanes: int, backward: bool, seed: int | None, scale: int,
-    verilator: Path | None, steps: int,
+    program: Any, rows: list[list[int]], which: Sequence[int], lanes: int, slots: int, backward: bool, seed: int | None,
+    scale: int, verilator: Path | None, steps: int,
 ) -> _RanBatch:  # fmt: skip
     """`which`: the numbers of the elements, for messages."""
     from retrograd.hdl.simulation.runs import Place, run_batch
 
     try:
         ran: list[SimulatedBatch] = run_batch(
-            program, [dict(enumerate(row)) for row in rows], lanes, backward=backward, steps=steps,
+            program, [dict(enumerate(row)) for row in rows], lanes, slots=slots, backward=backward, steps=steps,
             loss=None if seed is None else Place(seed), scale=scale, folder=verilator,
         )  # fmt: skip
     except ValueError as error:

@@ -176,6 +176,7 @@ def test_exit_codes_of_functions(cli: Cli) -> None:
         (["run", "f.py:square", "--batch", "b.npz"], "RG0512", "--batch is for the core barrel"),
         (["run", "f.py:square", "0", "1", "--shared", "x"], "RG0512", "--shared is for the core barrel"),
         (["run", "f.py:square", "0", "1", "--lanes", "2"], "RG0512", "--lanes is for the core barrel"),
+        (["run", "f.py:square", "0", "1", "--slots", "2"], "RG0512", "--slots is for the core barrel"),
         (
             ["run", "f.py:square", "--core", "barrel", "--batch", "b.npz", "--vcd", "b.vcd"],
             "RG0512",
@@ -247,6 +248,9 @@ def test_a_batch_on_threads(cli: Cli) -> None:
     assert found["gradients"] == {"x": [3.0, -4.0, 6.0]}
     # A thread without an element repeats the last one, and does not count.
     assert found["issued"] == sum(found["steps"])
+    two = json.loads(cli(*arguments, "--format", "Q16.16", "--slots", "2", "--json")[1])
+    assert (two["gradients"], two["steps"]) == (found["gradients"], found["steps"])
+    assert two["backward_cycles"] < found["backward_cycles"]
     code, out, err = cli(*arguments, "--format", "Q16.16", "--max-steps", "2")
     assert (code, out) == (LIMIT, "")
     assert "element 0" in err

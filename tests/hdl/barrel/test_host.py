@@ -15,6 +15,8 @@ from retrograd.hdl.bus.register_map import UNLIMITED, Area, HostRegister
 from retrograd.hdl.parameters import Parameters
 from retrograd.hdl.simulation.runs import run_batch
 from retrograd.isa.diagnostics import InputError
+from retrograd.isa.microarchitecture.micro_operations import barrel_units
+from retrograd.isa.microarchitecture.schedule import total_cycles
 from retrograd.isa.words import Format
 from retrograd.simulator.machine import Machine, Trap
 from support import bench
@@ -49,14 +51,18 @@ PROGRAM = rg.assemble(
 ROWS = [[3, 16, 0], [1, 0, 0], [2, 32, 0], [9, 16, 0], [1, 16, 0], [5, 48, 0], [4, 16, 0], [7, 16, 0]]
 
 
-def made(dma: bool = False) -> CoprocessorDriver:
-    return CoprocessorDriver(SimulatedBus(Parameters(Q8, 64, 16, core="barrel", lanes=THREADS, dma=dma)))
+def made(dma: bool = False, slots: int = 1) -> CoprocessorDriver:
+    return CoprocessorDriver(SimulatedBus(Parameters(Q8, 64, 16, core="barrel", lanes=THREADS, slots=slots, dma=dma)))
 
 
 @cache
-def device() -> CoprocessorDriver:
+def device(slots: int = 1) -> CoprocessorDriver:
     """A co-processor for several tests: `load` leaves nothing of an earlier one."""
-    return made()
+    return made(slots=slots)
+
+
+def cycles_of(machine: Machine, slots: int) -> int:
+    return total_cycles(machine.executions(), machine.format, barrel_units(slots=slots))
 
 
 def masks(d: CoprocessorDriver) -> tuple[int, ...]:
@@ -84,7 +90,7 @@ def pcs(d: CoprocessorDriver) -> list[int]:
     return [Format(64, 32).signed(d._read(HostRegister.PC)) for thread in range(THREADS) if d.select(thread) is None]
 
 
-def rows_ends_and_status(d: CoprocessorDriver) -> None:
+def rows_ends_and_status(d: CoprocessorDriver, slots: int = 1) -> None:
     assert (d.lanes, d.format) == (THREADS, Q8)
     d.load_batch(PROGRAM, ROWS)
     found = d.run_batch()
@@ -95,7 +101,7 @@ def rows_ends_and_status(d: CoprocessorDriver) -> None:
     # Each thread counts its own, as many cycles as the model has for it alone.
     for row, run, memory in zip(ROWS, found.lanes, d.memories(), strict=True):
         machine = ended(row)
-        assert (run.retired, run.cycles, run.pc) == (machine.retired, machine.cycles, machine.pc)
+        assert (run.retired, run.cycles, run.pc) == (machine.retired, cycles_of(machine, slots), machine.pc)
         assert memory == machine.memory
     assert d._read(HostRegister.ISSUED) == found.issued == sum(run.retired for run in found.lanes)
     # The batch takes the cycles of the longest thread, and those to fill and to empty the pipeline.
@@ -145,13 +151,15 @@ def one_thread_alone(d: CoprocessorDriver) -> None:
         d.load_batch(PROGRAM, [[1]] * 9)
 
 
-def test_each_thread_has_a_row_an_end_and_a_status() -> None:
-    rows_ends_and_status(device())
+@pytest.mark.parametrize("slots", [1, 2])
+def test_each_thread_has_a_row_an_end_and_a_status(slots: int) -> None:
+    rows_ends_and_status(device(slots), slots)
 
 
-def test_one_thread_alone() -> None:
+@pytest.mark.parametrize("slots", [1, 2])
+def test_one_thread_alone(slots: int) -> None:
     """Commands and words for one thread reach no other; a limit is that of each thread."""
-    one_thread_alone(device())
+    one_thread_alone(device(slots))
 
 
 def words_of_all_threads(d: CoprocessorDriver) -> None:
@@ -189,9 +197,10 @@ def words_of_all_threads(d: CoprocessorDriver) -> None:
             assert not any(d._read_all(area, 0, n))
 
 
-@pytest.mark.long
-def test_words_of_all_threads() -> None:
-    words_of_all_threads(device())
+@pytest.mark.parametrize("slots", [pytest.param(1, marks=pytest.mark.long), 2])
+def test_words_of_all_threads(slots: int) -> None:
+    """With two slots, words of registers stand in another bank than their cotangents."""
+    words_of_all_threads(device(slots))
 
 
 @pytest.mark.long
@@ -267,13 +276,14 @@ def counted(y: float, x: float, n: int) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("slots", [1, 2])
 @pytest.mark.parametrize("on_bus", [False, True])
-def test_a_function_on_a_batch(on_bus: bool) -> None:
+def test_a_function_on_a_batch(on_bus: bool, slots: int) -> None:
     """Values and gradients are those of each element, in parts of as many elements as there are threads."""
     x, n = np.array([0.5, 1.5, -2.0, 1.0, 0.25, -0.5, 3.0, 0.0, 2.5]), np.array([2, 0, 1, 3, 1, 1, 2, 2, 1])
-    how: dict[str, Any] = {}
+    how: dict[str, Any] = {"slots": slots}
     if on_bus:
-        bus = SimulatedBus(Parameters(Q32, 64, 16, core="barrel", lanes=THREADS))
+        bus = SimulatedBus(Parameters(Q32, 64, 16, core="barrel", lanes=THREADS, slots=slots))
         how = {"device": CoprocessorDriver(bus)}
     found = run_batch_on_hardware(counted, 1.0, x, n, in_axes=(None, 0, 0), loss="y", format=Q32, **how)
     single = rg.run_batch(counted, 1.0, x, n, in_axes=(None, 0, 0), format=Q32)
@@ -282,6 +292,9 @@ def test_a_function_on_a_batch(on_bus: bool) -> None:
     assert found.gradients.x.tolist() == expected.tolist()
     assert found.gradients.x.tolist() == (2 * n * x).tolist()
     assert found.issued == found.steps.sum()
+    one = run_batch_on_hardware(counted, 1.0, x, n, in_axes=(None, 0, 0), loss="y", format=Q32)
+    # A device answers its host a few cycles apart.
+    assert (found.backward_cycles < one.backward_cycles - 100) == (slots > 1)
 
 
 def test_a_batch_that_the_core_cannot_have() -> None:
@@ -289,6 +302,10 @@ def test_a_batch_that_the_core_cannot_have() -> None:
     for lanes in given:
         with pytest.raises(InputError, match="not an integer from 8 to 16"):
             run_batch_on_hardware(counted, np.zeros(1), np.ones(1), np.ones(1, int), lanes=lanes, core="barrel")
+    given = (0, 3, 2.0, True, None)
+    for slots in given:
+        with pytest.raises(InputError, match="not an integer from 1 to 2"):
+            run_batch_on_hardware(counted, np.zeros(1), np.ones(1), np.ones(1, int), slots=slots)
     for core, hint in (("fast", "run_on_hardware"), ("slow", "barrel"), ("lanes", "barrel takes the place of lanes")):
         with pytest.raises(InputError, match=f"no core `{core}`") as raised:
             run_batch_on_hardware(counted, np.zeros(1), np.ones(1), np.ones(1, int), core=core)
@@ -357,6 +374,14 @@ FAULTS = [
     ("bus.host_interface", "waits = ~waited[-1]", "waits = in_window & ~waited[-1]"),
     ("bus.host_interface", "Mux(each, thread, self.lane.index)", "Mux(each, thread, 0)"),
     ("core.barrel", "number + later(retires10, 1, reset=True)", "number + later(begins0, 1)"),
+    # two slots: the host reads and writes the other bank, or the temporaries
+    ("core.two_slots", "Space.REGISTER_COTANGENTS)[k]] = found", "Space.REGISTER_COTANGENTS)[1 - k]] = found"),
+    ("core.two_slots", "(window.write_space == space), writes", "(window.write_space != space), writes"),
+    (
+        "core.two_slots",
+        "host = Cat(window.write_address[:8], Const(_REGISTERS, 1)",
+        "host = Cat(window.write_address[:9]",
+    ),
 ]
 
 
@@ -375,20 +400,22 @@ def test_a_read_that_waits_for_all_threads_is_found(planted: Callable[[str, str,
 @pytest.mark.parametrize(("unit", "old", "new"), FAULTS)
 def test_planted_faults_are_found(planted: Callable[[str, str, str], type], unit: str, old: str, new: str) -> None:
     planted(unit, old, new)
-    d = made()
+    slots = 2 if unit == "core.two_slots" else 1
+    d = made(slots=slots)
 
     def all_checked() -> None:
         one_thread_alone(d)
-        rows_ends_and_status(d)
+        rows_ends_and_status(d, slots)
         words_of_all_threads(d)
 
     with pytest.raises((AssertionError, BusError)):
         all_checked()
 
 
-def test_cycles_are_those_of_the_schedule() -> None:
+@pytest.mark.parametrize("slots", [1, 2])
+def test_cycles_are_those_of_the_schedule(slots: int) -> None:
     """`retrograd run --cycles --core barrel` counts the cycles that each thread takes beside others."""
-    (ran,) = run_batch(PROGRAM, [dict(enumerate(row)) for row in ROWS], THREADS)
+    (ran,) = run_batch(PROGRAM, [dict(enumerate(row)) for row in ROWS], THREADS, slots=slots)
     for row, run in zip(ROWS, ran.runs, strict=True):
         machine = ended(row)
-        assert (run.cycles, run.retired) == (machine.cycles, machine.retired)
+        assert (run.cycles, run.retired) == (cycles_of(machine, slots), machine.retired)

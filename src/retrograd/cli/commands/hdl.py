@@ -220,11 +220,9 @@ class FormalOptions(CoreOptions, SharingOptions):
 def arguments_of_formal(p: Parser) -> None:
     """Options of `retrograd hdl formal`."""
     p.add_argument(
-        "opcodes",
-        nargs="*",
-        metavar="OPCODE",
+        "opcodes", nargs="*", metavar="OPCODE",
         help="such as mul.add; or multiplier, divider, ROM, bus; of the core barrel also turns or threads (default: all)",
-    )
+    )  # fmt: skip
     format_option(p, "8,4")
     p.core_option(slots=True)
     p.add_argument("--classes", action="store_true", help="the shortest opcode of each class only")
@@ -550,6 +548,7 @@ class RunOptions(MachineOptions):
     scale: str | None
     core: str
     lanes: str | None
+    slots: str | None
     verilator: bool
     vcd: str | None
     erasure: bool
@@ -570,16 +569,14 @@ def arguments_of_run(p: Parser) -> None:
         help="then run back with cotangents: of a function's argument, a register, a data label or an address",
     )
     p.add_argument(
-        "--scale",
-        metavar="K",
+        "--scale", metavar="K",
         help="the loss's cotangent is 2^K, and divided by it (default: 0 for a program, auto for a function)",
-    )
-    p.core_option(lanes=True)
+    )  # fmt: skip
+    p.core_option(lanes=True, slots=True)
     p.add_argument(
-        "--verilator",
-        action="store_true",
+        "--verilator", action="store_true",
         help="simulate by Verilator, some hundred times as fast once it has compiled",
-    )
+    )  # fmt: skip
     p.add_argument("--vcd", metavar="FILE", help="write waveforms, and FILE.gtkw for GTKWave")
     p.add_argument(
         "--erasure", action="store_true", help="count the bits of the core's state that each cycle overwrites"
@@ -609,6 +606,7 @@ def execute_run(options: RunOptions) -> int:
     if options.activity is not None:
         check_output(options.activity)
     lanes_given(options.core, options.lanes)
+    slots_given(options.core, options.slots)
     if options.core == BARREL:
         if options.vcd is not None:
             raise fail("RG0512", f"--vcd is not for the core {options.core}", "leave out --vcd")
@@ -865,6 +863,7 @@ def _run_batch(options: RunOptions) -> int:
             *values,
             in_axes=in_axes,
             lanes=lanes_given(options.core, options.lanes),
+            slots=slots_given(options.core, options.slots),
             format=None if options.format is None else format_of(options.format),
             precision=options.precision,
             loss=options.grad,
