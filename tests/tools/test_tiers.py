@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -129,9 +130,8 @@ def project(tmp_path: Path) -> Path:
     hooks = "".join(f"from support.tiers import {name}\n" for name in vars(tiers) if name.startswith("pytest_"))
     (tmp_path / "tests" / "conftest.py").write_text(hooks)
     (tmp_path / "tests" / "test_a.py").write_text(TESTS)
-    (tmp_path / "tests" / "durations.json").write_text(
-        '{"tests/test_a.py": {"test_many": [30, 20], "test_small": [1, 0.1], "test_long long": [1, 0.1]}}'
-    )
+    seconds = {"test_many": [30, tiers.BUDGETS["default"] / 9], "test_small": [1, 0.1], "test_long long": [1, 0.1]}
+    (tmp_path / "tests" / "durations.json").write_text(json.dumps({"tests/test_a.py": seconds}))
     (tmp_path / "pytest.ini").write_text(
         "[pytest]\npythonpath = tests\nmarkers = long: x\naddopts = --import-mode=importlib"
     )
@@ -145,7 +145,7 @@ def run(project: Path, *arguments: str) -> str:
 
 
 @pytest.mark.parametrize(("arguments", "passed", "left"), [
-    ([], 10, 22),  # 180 s / 20 s, and the small one
+    ([], 10, 22),  # nine take the budget, and the small one
     (["-p", "xdist", "-n", "1"], 10, 22),
     (["--full"], 32, 0),
     (["--everything"], 32, 0),
