@@ -434,7 +434,7 @@ def test_a_report_says_what_a_gradient_cost() -> None:
 
 @pytest.mark.parametrize("format", ["Q40.24", "Q33.31", "Q16.16"])
 def test_scales_of_a_report(format: str) -> None:
-    """The same gradient at each scale, and so many more bits of it."""
+    """The same gradient at each scale; each more bit of scale is a bit of it."""
     for scale in (0, 1, 7, 8, 9):
         report = rg.gradient_report(rg.library.norm, "x", scale=scale, format=format)(0.0, [3.0, 4.0])
         frac = rg.Format.named(format).frac

@@ -13,7 +13,7 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.ticker import ScalarFormatter
 from matplotlib.transforms import Bbox
-from retrograd.benchmarks import page, papers
+from retrograd.benchmarks import page, papers, points
 from retrograd.benchmarks.papers import draw_round_off
 from retrograd.benchmarks.reporting import read
 
@@ -153,8 +153,9 @@ def test_the_pictures_of_the_benchmarks() -> None:
     document = read(ROOT / "docs" / "benchmarks" / page.FIGURES)
     assert {name: found for name, draw in page.PICTURES.items() if (found := faults(draw(document)))} == {}
     assert faults(draw_round_off(json.loads((ROOT / "docs" / papers.STORE).read_text()))) == []
+    assert faults(points.draw(json.loads((ROOT / "docs" / "benchmarks" / page.POINTS).read_text())["orbit"])) == []
     kept = {path.stem for path in (ROOT / "docs" / "benchmarks").glob("*.svg")}
-    assert kept == page.PICTURES.keys() | {Path(papers.PICTURE).stem}
+    assert kept == page.PICTURES.keys() | {Path(papers.PICTURE).stem, "points"}
 
 
 @pytest.mark.parametrize(

@@ -190,7 +190,7 @@ def find_vector_loops(flow: Flow, variant: Variant, lanes: int) -> list[LoopFind
         except Refusal as refusal:
             out.append(LoopFinding(header[0], str(refusal), None))
             continue
-        if len(loop.loads) + _operations(loop) <= FEW_NODES:
+        if loop.end is not None and len(loop.loads) + _operations(loop) <= FEW_NODES:
             with suppress(Refusal):
                 more = min(registers * lanes, MOST_LANES)
                 wide = _Analysis(flow, variant, more, header, body, closing, constants).loop
