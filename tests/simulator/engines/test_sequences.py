@@ -205,7 +205,7 @@ TRAPS = {"RG0401", "RG0402", "RG0403", "RG0404", "RG0405", "RG0406", "RG0407", "
 
 @pytest.mark.parametrize("w", FORMATS, ids=str)
 def test_sequences_anywhere(threaded: Make, w: Format) -> None:
-    executed, traps = sequences(threaded, w, False, w.width, count=1900 if w == W else 300)
+    executed, traps = sequences(threaded, w, False, w.width, count=2800 if w == W else 300)
     if w == W:
         # All opcodes that can be executed, and all traps, are met.
         assert set(executed) == {o.name for o in rg.TABLE} - {"unerase"}
