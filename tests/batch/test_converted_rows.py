@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 from retrograd.isa.words import Format
 from retrograd.simulator.engines import tiering
-from retrograd.simulator.engines.batch import cpu
+from retrograd.simulator.engines.batch import cpu, loops
 from retrograd.simulator.engines.batch.layout import BatchLayout, ResultArray
 from retrograd.simulator.engines.llvm.jit import jit_compiler
 
 import retrograd as rg
 from retrograd import Array, fixed, reversible
+from retrograd.runtime import _batch_runs as batch_runs
 from retrograd.runtime._arrays import WordArray
 
 FORMATS = ["Q2.2", "Q4.4", "Q8.8", "Q4.12", "Q16.16", "Q8.24", "Q32.32", "Q16.48", "Q1.63"]
@@ -299,3 +300,100 @@ def test_rows_are_large_exactly_if_a_float_may_not_hold_one(format: str) -> None
             if not found.large:
                 assert found.reals is not None
                 assert found.reals.tolist() == [n * 2.0**-w.frac for n in (*others, number)]
+
+
+@pytest.mark.parametrize(("lanes", "format"), EACH, indirect=["lanes"])
+def test_vmap_has_the_words_of_the_runs(format: str) -> None:
+    """Results that are numbers alone have words where a number has more than 53 bits, and where an element traps."""
+    w = Format.named(format)
+    xs = numbers(w)
+    for some in (xs, xs[np.abs(xs) < 2.0 ** (52 - w.frac)]):
+        found, expected = (
+            rg.vmap(add, engine=e, format=w)(np.zeros(len(some)), some) for e in ("translated", "reference")
+        )
+        assert [bits(one) for one in found] == [bits(one) for one in expected]
+    if w.width - w.frac < 4:
+        return
+    given = np.arange(40.0).clip(0, 3)
+    given[[7, 30]] = -1.0
+    expected = rg.run_batch(root, given * 0, given, engine="reference", format=w, traps="return")
+    for engine in ("translated", "reference"):
+        with pytest.raises(rg.ElementTrap) as trap:
+            rg.vmap(root, engine=engine, format=w)(given * 0, given)
+        same(trap.value.result, expected)
+        assert list(trap.value.result.traps) == list(expected.traps) == [7, 30]
+
+
+def test_only_elements_of_more_than_53_bits_run_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    counts: list[int] = []
+    run_rows = batch_runs.run_rows
+
+    def counted(request: Any, compiled: Any, loaded: Any, *rest: Any, **more: Any) -> Any:
+        counts.append(len(loaded))
+        return run_rows(request, compiled, loaded, *rest, **more)
+
+    monkeypatch.setattr(batch_runs, "run_rows", counted)
+    xs = np.arange(100.0)
+    step = rg.vmap(add, engine="translated")
+    step(np.zeros(100), xs)
+    assert counts == [100]
+    xs[[3, 90]] = 2.0**21 + 0.5
+    found = step(np.full(100, 2.0**-32), xs)
+    assert counts == [100, 100, 2]
+    assert rg.fixed.to_words(found.y, Format.named("Q32.32")).tolist() == [(int(x * 2) << 31) + 1 for x in xs]
+
+
+#: M[1] += M[0] + (M[0] − 1) + … + 1; without end where M[0] = 0
+TRIANGLE = """
+        .memory 4
+        start
+        ld.add r1, [r0]
+        add r2, r1
+top:    from.ne r1, r2, bottom
+        st.add [r0 + 1], r1
+        sub r1, 1
+bottom: goto.ne r1, r0, top
+        ld.sub r2, [r0]
+        finish
+"""
+
+
+@pytest.mark.parametrize("masks", [True, False])
+@pytest.mark.parametrize("odd", [0, 1, 7])
+@pytest.mark.parametrize("count", [1, 5, 8, 24, 128, 131, 300])
+def test_blocks_of_groups(count: int, odd: int, masks: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each group has its own memory, results, counts and sums, in one block, several, and some whose last group is not full; `odd`
+    rows take other ways, or do not end."""
+    monkeypatch.setattr(loops, "_loops", {})
+    monkeypatch.setattr(jit_compiler(), "diverging", masks)
+    program, rng = rg.assemble(TRIANGLE), np.random.default_rng(count)
+    passes, start = np.full(count, 3), rng.integers(-(2**40), 2**40, count)
+    passes[rng.integers(0, count, odd)] = rng.integers(1, 9, odd)
+    passes[rng.integers(0, count, odd // 3)] = 0
+    ended = passes > 0
+    layout = BatchLayout(((0, 1), (1, 1), (3, 1)), ((1, 1), (2, 1), (1, 1), (3, 1)), ((1, 1), (0, 1)))
+    given = [passes.astype(np.uint64)[:, None], np.repeat(start * 2.0**-32, 2)[::2, None]]
+    given.append(start.astype(np.uint64)[::-1, None])
+    both, third, reals = np.zeros((count, 2), np.uint64), np.zeros((count, 1), np.uint64), np.zeros((count, 1))
+    arrays = [(both[:, :1], None), (third, None), (None, reals), (both[:, 1:], None)]
+    kept = [ResultArray(words, numbers, program.format) for words, numbers in arrays]
+    runs, shared = cpu.RowRuns(program, layout), np.array([0, 0, 77], dtype=np.uint64)
+    for _ in range(2):
+        ran = runs(count, given, kept, shared, limit=10_000)
+        total = np.where(ended, start + passes * (passes + 1) // 2, 0)
+        assert ran.failed.tolist() == np.flatnonzero(~ended).tolist()
+        assert both.view(np.int64).tolist() == np.stack([total, np.where(ended, start[::-1], 0)], axis=1).tolist()
+        assert (third[:, 0].tolist(), (reals[:, 0] * 2.0**32).tolist()) == ((77 * ended).tolist(), total.tolist())
+        assert ran.sums == [int(total.sum()), int(passes.sum())]
+        assert ran.steps[ended].tolist() == [4 * int(k) + 4 for k in passes[ended]]
+    assert loops.groups_of(4) == 16
+
+
+def test_a_number_without_a_word_in_a_block() -> None:
+    """Its instance is refused; the others of the block run."""
+    program = rg.assemble(".memory 2\nstart\nld.add r1, [r0]\nst.add [r0 + 1], r1\nld.sub r1, [r0]\nfinish")
+    xs, kept = np.arange(200.0), ResultArray(None, reals := np.zeros((200, 1)), program.format)
+    xs[[9, 150]] = np.nan
+    ran = cpu.RowRuns(program, BatchLayout(((0, 1),), ((1, 1),)))(200, [xs[:, None]], [kept], np.zeros(0, np.uint64))
+    assert (ran.refused, ran.failed.tolist(), reals[:, 0].tolist()) == (True, [9, 150], np.nan_to_num(xs).tolist())
+    assert ran.steps.tolist() == [0 if np.isnan(x) else 4 for x in xs]

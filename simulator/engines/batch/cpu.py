@@ -36,13 +36,14 @@ from retrograd.simulator.engines.batch.loops import (
     REFUSED,
     REGISTERS,
     Key,
+    facts_of,
     give_up,
+    groups_of,
     is_loaded,
     key_of,
     lane_loop_of,
     lanes_of,
     loop_of,
-    stretch_and_losses,
     variant_of,
 )
 from retrograd.simulator.engines.llvm.jit import cores, jit_compiler
@@ -92,7 +93,7 @@ _Batch = ctypes.CFUNCTYPE(
 class RowCounts:
     """The results of a batch, except the kept words."""
 
-    #: instructions executed by each instance
+    #: instructions executed by each instance; a view of one number, which cannot be written to, where all execute as many
     steps: NDArray[np.int64]
     #: words lost by each instance; None where the program loses none
     lost_words: NDArray[np.int64] | None
@@ -174,7 +175,7 @@ class RowRuns:
     ) -> None:
         self.program, self.layout, self.cycles = program, layout, cycles
         self._variant = variant_of(program, backward, overflow, checks, cycles, core)
-        self._longest, self._loses = stretch_and_losses(tuple(program.code), program.format, program.table, backward)
+        self._facts = facts_of(tuple(program.code), program.format, program.table, backward)
         self._words = max(program.memory, layout.end)
         self._shared = layout.shared(self._words)
         self._code = loop_of(program, self._variant)
@@ -245,8 +246,10 @@ class _RowRun:
         self.of, self.count, self.given, self.kept = of, count, given, kept
         program, layout = of.program, of.layout
         self.format, self.layout = program.format, layout
-        self.steps = np.zeros(count, dtype=np.int64)
-        self.lost = np.zeros(count, dtype=np.int64) if of._loses else None
+        #: written by the code, or a view of one number where all runs take as many
+        one_way = of._facts.steps
+        self.steps = np.zeros(count, np.int64) if one_way is None else np.broadcast_to(np.int64(one_way), count)
+        self.lost = np.zeros(count, dtype=np.int64) if of._facts.loses else None
         self.cycles = np.zeros(count, dtype=np.int64) if of.cycles else None
         self.n = n = max(of._words, len(shared))
         ranges = of._shared if n == of._words else layout.shared(n)
@@ -259,9 +262,9 @@ class _RowRun:
         # A large memory is not copied where no word behind the shared ones is read.
         whole = self.sparse and begin == len(shared) and shared.dtype == DTYPES[self.format.width]
         self.memory = shared if whole and shared.flags.c_contiguous else of.memory(shared)
-        self.table = array_table(layout, ranges, given, kept, (self.steps, self.lost, self.cycles), self.format)
-        self.status = np.empty(count, dtype=np.uint8)
-        self.status.fill(PENDING)
+        counted = None if one_way is not None else self.steps
+        self.table = array_table(layout, ranges, given, kept, (counted, self.lost, self.cycles), self.format)
+        self.status = np.full(count, PENDING, dtype=np.uint8)
         self.most = UNLIMITED if limit is None else min(limit, UNLIMITED)
         self._addresses = tuple(map(address_of, (self.table, self.memory, self.status)))
         of.refresh()
@@ -286,7 +289,7 @@ class _RowRun:
             if is_loaded(key) or spent >= costs.lanes:
                 self._load_lanes(count * _alone.get(key, 0.0))
         room = _Room(self)
-        if of._longest <= self.most:
+        if of._facts.stretch <= self.most:
             ended = self._first_rows(room)
             if progress is not None and ended:
                 progress(ended)
@@ -318,6 +321,9 @@ class _RowRun:
             failed = self.status.nonzero()[0]
         room.end()
         mark_large(self.kept, self.table)
+        if len(failed) and not self.steps.flags.writeable:
+            self.steps = self.steps.copy()
+            self.steps[failed] = 0
         return RowCounts(
             steps=self.steps,
             lost_words=self.lost,
@@ -399,7 +405,7 @@ class _RowRun:
             more, steps = max(1, QUICK // self.of._seen), 2 * self.of._seen
         while done < count and time.perf_counter() - began < tiering.policy.costs.threads:
             last = min(done + more, count)
-            bound = min(most, max(self.of._longest, steps))
+            bound = min(most, max(self.of._facts.stretch, steps))
             self.work(done, last, bound, room)
             if bound < most and status[done:last].any():
                 status[status.nonzero()] = PENDING
@@ -470,7 +476,7 @@ class _Room:
     def __init__(self, run: _RowRun) -> None:
         lanes, n = run.lanes if run._wide is not None else 1, run.n
         item = max(1, run.format.width // 8)
-        size = n + 1 if lanes == 1 else lanes * (n + 1 + REGISTERS) + LINE // item
+        size = n + 1 if lanes == 1 else lanes * (groups_of(n) * (n + 1) + REGISTERS) + LINE // item
         self.cleared = ReusedZeros.of(-(-size * item // 8)) if run.sparse else None
         self.steps: int | None = None
         self._words = zeros(size, run.format) if self.cleared is None else self.cleared.array

@@ -139,6 +139,12 @@ class ResultArray:
         self.factor = 2.0 ** -(w.frac + scale)
         self.large = False
 
+    @property
+    def width(self) -> int:
+        """The words of a row."""
+        kept = self.reals if self.words is None else self.words
+        return 0 if kept is None else int(kept.shape[1])
+
     def part(self, first: int) -> ResultArray:
         """The rows from `first` on: views."""
         words = None if self.words is None else self.words[first:]

@@ -213,10 +213,8 @@ class ArrayLoop(InstanceLoop):
 
     def _report(self, i: Value, report: Pointer, stride: int) -> None:
         """Write the numbers that an instance reports into their arrays."""
-        steps, *others = self.reports
-        self._at(steps, I64)[i].store(report[0].load())
-        for k, numbers in enumerate(others, 1):
-            with self.code.when(numbers.ne(0), "reported", likely=False):
+        for k, numbers in enumerate(self.reports):
+            with self.code.when(numbers.ne(0), "reported"):
                 self._at(numbers, I64)[i].store(report[k * stride].load())
 
     # ------------------------------------------------------------------ rows
@@ -327,6 +325,13 @@ class ArrayLoop(InstanceLoop):
 REGISTERS = 256
 #: the surplus of groups that part over groups that do not, from which on groups are no longer run converged
 PARTED = 4
+#: most groups of a block, and words of a lane in all its memories, which stay in the first cache
+MOST_GROUPS, BLOCK = 16, 256
+
+
+def groups_of(n: int) -> int:
+    """The groups of a block whose memories have n words."""
+    return min(MOST_GROUPS, max(1, BLOCK // (n + 1)))
 
 
 def emit_lane_loop(module: ModuleBuilder, w: Format, converged: str, diverging: str, name: str, lanes: int) -> None:
@@ -334,14 +339,18 @@ def emit_lane_loop(module: ModuleBuilder, w: Format, converged: str, diverging: 
 
     `converged` (converged_lanes.py) runs all lanes or none. The instances that it gives up are run by `diverging` (lanes.py), if the
     module has that function, from their given words.
-    The function is called like that of `emit_array_loop`; M is room for lanes · (n + 1 + REGISTERS) words, and begins at a multiple of
-    64 bytes. An instance that is given up has status 1, like an instance that fails: only a run alone decides which of the two it is.
+    The function is called like that of `emit_array_loop`; M is room for lanes · (groups · (n + 1) + REGISTERS) words, see `groups_of`, and begins at a
+    multiple of 64 bytes. An instance that is given up has status 1, like an instance that fails: only a run alone decides which of the two it is.
     """
     LaneLoop(module, w, converged, diverging, name, lanes).define()
 
 
 class LaneLoop(ArrayLoop):
-    """The batch loop under construction."""
+    """The batch loop under construction.
+
+    Groups of as many instances as lanes form a block, in which each group has a memory. A range of the table is read once for a
+    block; for a group alone that took two thirds of the time of a short program.
+    """
 
     #: the lane whose memory is meant
     lane: Value
@@ -357,48 +366,84 @@ class LaneLoop(ArrayLoop):
     def define(self) -> None:
         code, lanes, last = self.code, self.lanes, self.given["last"]
         self._read_columns()
-        report = code.variable(I64, "reports", count=REPORT * lanes, align=64)
+        self.reports_of = code.variable(I64, "reports", count=MOST_GROUPS * REPORT * lanes, align=64)
         alive, good = code.variable(I64, "alive"), code.variable(I64, "good")
         self.fits, self.other = code.variable(I1, "fits"), code.variable(I64, "other")
+        #: whether the memories of all groups of a block are filled; a bit for each group whose lanes have completed
+        self.filled, self.completed = code.variable(I1, "filled"), code.variable(I64, "completed")
         #: how often converged lanes parted, less how often they did not
         parted = code.variable(I64, "parted", 0)
         every = (1 << lanes) - 1
-        with code.counting(self.given["first"], lanes, lambda i: i.lt(last) & self._goes_on(), "instances") as i:
-            alive.store(0)
-            with code.when(self._all_pending(i), "group"):
-                self._fill_group(i, alive)
-            with code.when(alive.load().eq(0), "singly"):
-                self._begin(i, alive)
-            good.store(0)
-            with code.when(alive.load().ne(0) & parted.load().lt(PARTED), "together"):
-                good.store(self._run_lanes(self.instance, report, alive))
-                agreed = good.load().eq(every)
-                parted.add(agreed.select(-1, code.constant(I64, 1)))
-                with code.unless(agreed, "apart"):
+        first = self.memory
+        fit = code.constant(I64, BLOCK).udiv(self.n + 1)
+        fit = fit.gtu(MOST_GROUPS).select(MOST_GROUPS, fit)
+        groups = fit.eq(0).select(1, fit)
+        #: words of a memory of a group; where lanes have their registers
+        self.apart = (self.n + 1) * lanes
+        self.registers = first[groups * self.apart]
+        at = code.variable(I64, "first", self.given["first"])
+        with code.counting(0, 1, lambda _: at.load().lt(last) & self._goes_on(), "blocks"):
+            begin = at.load()
+            whole = (last - begin).udiv(lanes)
+            whole = whole.eq(0).select(1, whole)
+            here = whole.ltu(groups).select(whole, groups)
+            self.filled.store(0)
+            with code.when(self._all_pending(begin, here), "block"):
+                self._fill_block(begin, here)
+            self.completed.store(0)
+            with self._groups(begin, here, "groups") as (g, i, report):
+                alive.store(self.filled.load().select(code.constant(I64, every), 0))
+                with code.when(alive.load().eq(0), "singly"):
                     self._begin(i, alive)
-            if self.diverging is not None:
-                with code.when(alive.load().ne(0) & good.load().eq(0), "run"):
-                    good.store(self._run_lanes(self.diverging, report, alive))
-            completed = (alive.load() & good.load()).eq(every)
-            with code.when(completed, "completed"):
-                self._finish_group(i, report)
-            with (
-                code.unless(completed, "some"),
-                code.loop(lanes, "end") as self.lane,
-                code.when(alive.load().shr(self.lane).to(I1), "alive"),
-            ):
-                self._finish(i + self.lane, report, good.load().shr(self.lane).to(I1))
+                good.store(0)
+                with code.when(alive.load().ne(0) & parted.load().lt(PARTED), "together"):
+                    good.store(self._run_lanes(self.instance, report, alive))
+                    agreed = good.load().eq(every)
+                    parted.add(agreed.select(-1, code.constant(I64, 1)))
+                    with code.unless(agreed, "apart"):
+                        self._begin(i, alive)
+                if self.diverging is not None:
+                    with code.when(alive.load().ne(0) & good.load().eq(0), "run"):
+                        good.store(self._run_lanes(self.diverging, report, alive))
+                completed = (alive.load() & good.load()).eq(every)
+                with code.when(completed, "completed"):
+                    self.completed.store(self.completed.load() | code.constant(I64, 1) << g)
+                with (
+                    code.unless(completed, "some"),
+                    code.loop(lanes, "end") as self.lane,
+                    code.when(alive.load().shr(self.lane).to(I1), "alive"),
+                ):
+                    self._finish(i + self.lane, report, good.load().shr(self.lane).to(I1))
+            self._finish_block(begin, here)
+            at.add(here * lanes)
         code.ret()
+
+    @contextmanager
+    def _groups(self, first: Value, count: Value, name: str) -> Iterator[tuple[Value, Value, Pointer]]:
+        """A loop over the groups of a block: the number of the group, that of its first instance, and its report. `memory` is its memory."""
+        whole = self.memory
+        with self.code.loop(count, name) as g:
+            self.memory = whole[g * self.apart]
+            yield g, first + g * self.lanes, self.reports_of[g * (REPORT * self.lanes)]
+        self.memory = whole
+
+    @contextmanager
+    def _completed(self, first: Value, count: Value, name: str) -> Iterator[tuple[Value, Pointer]]:
+        """A loop over the groups of a block whose lanes have completed."""
+        done = self.completed.load()
+        with self._groups(first, count, name) as (g, i, report), self.code.when(done.shr(g).to(I1), name, likely=True):
+            yield i, report
 
     # ------------------------------------------------------------------ all lanes at once
 
-    def _all_pending(self, i: Value) -> Value:
-        """Whether there are as many instances from number i on as lanes, and all are still to be run."""
+    def _all_pending(self, first: Value, groups: Value) -> Value:
+        """Whether there are as many instances from a number on as in these groups, and all are still to be run."""
         code, lanes = self.code, self.lanes
         found = code.variable(I1, "pending", 0)
-        with code.unless((i + lanes).gt(self.given["last"]), "full", likely=False):
-            states = self.status[i].of(I8.vector(lanes)).load(1)
-            found.store(states.ne(PENDING).convert("bitcast", integer(lanes)).eq(0))
+        found.store((first + groups * lanes).leu(self.given["last"]))
+        with code.when(found.load(), "full"), code.loop(groups, "status") as g:
+            states = self.status[first + g * lanes].of(I8.vector(lanes)).load(1)
+            found.store(found.load() & states.ne(PENDING).convert("bitcast", integer(lanes)).eq(0))
         return found.load()
 
     def _rows(self, first: Value, stride: Value) -> Iterator[Pointer]:
@@ -434,17 +479,16 @@ class LaneLoop(ArrayLoop):
         """The word of an address in all lanes."""
         return self.memory.of(self.word.vector(self.lanes))[address]
 
-    def _fill_group(self, i: Value, alive: Pointer) -> None:
-        """Fill the memory of all lanes as `_fill` does; `alive` stays 0 where some number has no word."""
+    def _fill_block(self, begin: Value, groups: Value) -> None:
+        """Fill the memories of a block as `_fill` does; `filled` stays 0 where some number has no word."""
         code, lanes, size = self.code, self.lanes, self.word.bits // 8
-        every, bad = (1 << lanes) - 1, code.variable(integer(lanes), "bad", 0)
+        bad = code.variable(integer(lanes), "bad", 0)
         bad.store(0)
         with code.loop(self.counts["given"], "given.ranges") as k:
             entry = self._array("given", k)
             address, count, base, stride, step, scale = (entry[j].load() for j in range(6))
-            row = base + i * stride
-            with code.loop(count, "word") as j:
-                first = row + j * step
+            with code.loop(count, "word") as j, self._groups(begin, groups, "given") as (_, i, _):
+                first = base + i * stride + j * step
                 reals, words, after = code.block("reals"), code.block("words"), code.block("filled")
                 code.branch(scale.ne(0), reals, words)
                 code.start(words)
@@ -459,44 +503,41 @@ class LaneLoop(ArrayLoop):
                 self._vector(address + j).store((word & self.w.mask).to(self.word), size)
                 bad.store(bad.load() | (~inside).convert("bitcast", bad.element))
                 code.start(after)
-        with code.when(bad.load().eq(0), "fit"):
-            alive.store(every)
-            self._fill_shared()
+        self.filled.store(bad.load().eq(0))
+        with code.when(self.filled.load(), "fit"), self._words("shared") as (address, _):
+            word = self.shared[address].load().splat(lanes)
+            with self._groups(begin, groups, "shared"):
+                self._vector(address).store(word, size)
 
-    def _finish_group(self, i: Value, report: Pointer) -> None:
-        """Write status, report and kept words of all lanes, which have completed: see `_finish`."""
-        code, lanes = self.code, self.lanes
-        self.status[i].of(I8.vector(lanes)).store(code.constant(I8.vector(lanes), 0), 1)
-        of_all = report.of(I64.vector(lanes))
+    def _finish_block(self, begin: Value, groups: Value) -> None:
+        """Write status, report and kept words of all lanes of the groups that have completed: see `_finish`."""
+        code, lanes, size = self.code, self.lanes, self.word.bits // 8
+        of_instances = I64.vector(lanes)
+        with self._completed(begin, groups, "status") as (i, _):
+            self.status[i].of(I8.vector(lanes)).store(code.constant(I8.vector(lanes), 0), 1)
         for row, numbers in enumerate(self.reports):
-            with code.when(numbers.ne(0), "reported"):
-                numbers.of(I64)[i].of(I64.vector(lanes)).store(of_all[row].load(8), 8)
+            with code.when(numbers.ne(0), "reported"), self._completed(begin, groups, "report") as (i, report):
+                numbers.of(I64)[i].of(of_instances).store(report.of(of_instances)[row].load(8), 8)
         with code.loop(self.counts["kept"], "kept.ranges") as k:
             entry = self._array("kept", k)
             address, count, words, stride, reals, scale = (entry[j].load() for j in range(6))
-            with code.loop(count, "word") as j:
-                word = self._vector(address + j).load(self.word.bits // 8)
+            with code.loop(count, "word") as j, self._completed(begin, groups, "kept") as (i, _):
+                word = self._vector(address + j).load(size)
                 with code.when(words.ne(0), "words"):
                     self._write_rows(words + i * stride + (j << 3), stride, word.to(I64))
                 with code.when(reals.ne(0), "numbers"):
                     number = word.to(integer(self.w.width)).to(I64, "sext")
                     real = number.convert("sitofp", DOUBLE) * scale.convert("bitcast", DOUBLE).splat(lanes)
                     place = reals + (i * count + j << 3)
-                    self._write_rows(place, count << 3, real.convert("bitcast", I64.vector(lanes)))
+                    self._write_rows(place, count << 3, real.convert("bitcast", of_instances))
                     if self.w.width > EXACT:
                         large = (number + (1 << EXACT)).gtu(2 << EXACT).convert("bitcast", integer(lanes))
                         with code.when(large.ne(0), "large", likely=False):
                             entry[6].store(1)
-        with self._words("summed") as (address, column):
-            word = self._vector(address).load(self.word.bits // 8).to(integer(self.w.width)).to(I64, "sext")
+        with self._words("summed") as (address, column), self._completed(begin, groups, "summed"):
+            word = self._vector(address).load(size).to(integer(self.w.width)).to(I64, "sext")
             halves = word & 0xFFFFFFFF, word.sar(32)
             self._add([code.intrinsic("vector.reduce.add", half, result=I64) for half in halves], column)
-
-    def _fill_shared(self) -> None:
-        """Copy the words that no instance is given to the memory of all lanes."""
-        with self._words("shared") as (address, _):
-            word = self.shared[address].load()
-            self._vector(address).store(word.splat(self.lanes), self.word.bits // 8)
 
     # ------------------------------------------------------------------ one lane after the other
 
@@ -517,12 +558,15 @@ class LaneLoop(ArrayLoop):
         with code.when(alive.load().ne(0), "shared"):
             with code.loop(lanes, "idle") as self.lane, code.unless(alive.load().shr(self.lane).to(I1), "copy"):
                 self._fill(self.other.load(), self.fits)
-            self._fill_shared()
+            with self._words("shared") as (address, _):
+                self._vector(address).store(self.shared[address].load().splat(lanes), self.word.bits // 8)
 
     def _run_lanes(self, instances: Callee, report: Pointer, alive: Pointer) -> Value:
         """Run the living lanes. Returns the set of lanes that completed, a bit for each."""
-        registers, mask = self.memory[(self.n + 1) * self.lanes], alive.load().to(integer(self.lanes))
-        return self.code.call(instances, self.memory, self.n, self.limit, report, self.given["stop"], registers, mask)
+        mask = alive.load().to(integer(self.lanes))
+        return self.code.call(
+            instances, self.memory, self.n, self.limit, report, self.given["stop"], self.registers, mask
+        )
 
     def _finish(self, i: Value, report: Pointer, ended: Value) -> None:
         """Write status, report and kept words of the instance of the lane."""
@@ -685,12 +729,25 @@ def at_hand(
 def longest_stretch(program: Program, backward: bool) -> int:
     """More steps than an instance takes between two tests of its limit, which are at back edges. An instance with fewer steps left
     is not begun."""
-    return stretch_and_losses(tuple(program.code), program.format, program.table, backward)[0]
+    return facts_of(tuple(program.code), program.format, program.table, backward).stretch
+
+
+class Facts(NamedTuple):
+    """What holds for every run of a program."""
+
+    #: see `longest_stretch`
+    stretch: int
+    #: whether some instruction loses words
+    loses: bool
+    #: the instructions of each run that ends; None where runs may take different ways
+    steps: int | None
 
 
 @cache
-def stretch_and_losses(code: tuple[int, ...], w: Format, table: Table, backward: bool) -> tuple[int, bool]:
-    """(`longest_stretch`, whether some instruction loses words)"""
+def facts_of(code: tuple[int, ...], w: Format, table: Table, backward: bool) -> Facts:
+    """The facts of a program from one of its ends."""
     flow = flow_of(Program(code, format=w, table=table), Variant(backward=backward, whole=False))
-    loses = any(flow.code[at].opcode.erased_words for run in flow.blocks.values() for at in run)
-    return sum(map(len, flow.blocks.values())) + 1, loses
+    executed = [flow.code[at].opcode for run in flow.blocks.values() for at in run]
+    one_way = not flow.headers and all(len(ways) <= 1 for ways in flow.successors.values())
+    steps = sum(not opcode.halts for opcode in executed) if one_way else None
+    return Facts(len(executed) + 1, any(opcode.erased_words for opcode in executed), steps)

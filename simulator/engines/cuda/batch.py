@@ -36,7 +36,7 @@ from retrograd.simulator.engines.batch.cpu import (
     memory_of,
 )
 from retrograd.simulator.engines.batch.layout import BatchLayout, ResultArray, exact_sums, split_columns, width
-from retrograd.simulator.engines.batch.loops import WARP, stretch_and_losses
+from retrograd.simulator.engines.batch.loops import WARP, facts_of
 from retrograd.simulator.engines.cuda.interpreter import (
     MOST_THREADS,
     Modes,
@@ -426,10 +426,10 @@ def run_arrays(
     places = devices() if setting.devices is None else tuple(device(index) for index in setting.devices)
     limited = UNLIMITED if limit is None else min(limit, UNLIMITED)
     batch = _Batch(program, layout, count, given, kept, memory_of(program, layout, shared), limited, setting)
-    longest, loses = stretch_and_losses(tuple(program.code), program.format, program.table, modes["backward"])
-    batch.count(loses, modes["cycles"])
+    facts = facts_of(tuple(program.code), program.format, program.table, modes["backward"])
+    batch.count(facts.loses, modes["cycles"])
     batch.progress, batch.timed = progress, timed
-    if longest <= limited:
+    if facts.stretch <= limited:
         with profiled("retrograd batch"):
             batch.run(places, modes)
     return batch.results()

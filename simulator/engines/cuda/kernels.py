@@ -181,12 +181,6 @@ class KernelLoop(ArrayLoop):
     def _large(self, k: Value) -> Pointer:
         return self.marks[k + Mark.LARGE]
 
-    def _report(self, i: Value, report: Pointer, stride: int) -> None:
-        """Write the numbers that an instance reports into the arrays that there are."""
-        for k, numbers in enumerate(self.reports):
-            with self.code.when(numbers.ne(0), "reported"):
-                self._at(numbers, I64)[i].store(report[k * stride].load())
-
     # ------------------------------------------------------------------ sums
 
     def _sum(self, good: Pointer, lane: Value) -> None:

@@ -21,7 +21,7 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,13 +33,14 @@ from retrograd.isa.program import Program
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
 from retrograd.presentation import Bar
+from retrograd.runtime._arrays import fixed_words
 from retrograd.runtime._batch_arguments import Loaded, many
 from retrograd.runtime._distribution import Distribution, Keeping, distribute
 from retrograd.runtime._distribution import refuse as refuse_task
 from retrograd.runtime._execution import ProgramTrap, Request, execute
 from retrograd.runtime._marshal import word_array
 from retrograd.simulator.engines import tiering
-from retrograd.simulator.engines.batch.layout import BatchLayout, Range, ResultArray, split_columns, width
+from retrograd.simulator.engines.batch.layout import EXACT, BatchLayout, Range, ResultArray, split_columns, width
 from retrograd.simulator.engines.choice import machine_for
 from retrograd.simulator.engines.tiered_machine import LARGE_IN_PYTHON
 from retrograd.simulator.engines.tiering import Decision, Reason, engine_named
@@ -141,8 +142,16 @@ class BatchWords:
         found = vars(self)[name] = make()
         return found
 
+    def own_counts(self) -> None:
+        """Make counts that are views of one number arrays that can be written to."""
+        for name in ("steps", "erased_bits"):
+            counts: Counts = getattr(self, name)
+            if not counts.flags.writeable:
+                setattr(self, name, counts.copy())
+
     def replace_rows(self, which: range | list[int], other: BatchWords) -> None:
         """Put another batch in the place of these elements, which have not run, or did not end."""
+        self.own_counts()
         at = slice(which.start, which.stop) if isinstance(which, range) else which
         for own, others in zip(self.results, other.results, strict=True):
             own.put_rows(at, others)
@@ -186,11 +195,7 @@ def run_rows(
     if not request.checks:
         found = _unchecked(found, compiled)
     count, size = len(loaded), sum(n for _, n in summed)
-    steps, erased = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
-    after, results = empty_results(kept, numbers, count, compiled.format)
-    out = BatchWords(after, results, steps, erased, "reference", [0] * size)
-    if request.cycles:
-        out.cycles = np.zeros(count, dtype=np.int64)
+    out = _not_run(request, compiled, kept, size, numbers, count)
     alone = _SequentialRunner(compiled, out, loaded, (tuple(kept), tuple(summed)), request, limit, counted)
     with Bar(count, request.progress, "running") as bar:
         if found == "reference" or compiled.externals:
@@ -204,7 +209,7 @@ def run_rows(
         if found != "auto":
             tiering.record(Decision(found, Reason.NAMED))
         else:
-            first = _by_machines(compiled, steps, alone, bar)
+            first = _by_machines(compiled, count, alone, bar)
         if first < count:
             _compiled(compiled, out, loaded, first, found, alone, bar, explain, threads)
     return out
@@ -213,26 +218,43 @@ def run_rows(
 def empty_results(
     kept: Sequence[Range], numbers: Mapping[Range, Numbers], count: int, w: Format
 ) -> tuple[Words, list[ResultArray]]:
-    """(a matrix of kept words, the arrays of the results, whose words are its columns): see `run_rows`."""
+    """(a matrix of kept words, the arrays of the results, whose words are its columns): see `run_rows`. Trap: they hold
+    anything until all rows are put."""
     exact = [r for r in kept if r not in numbers or numbers[r].words]
-    matrix = np.zeros((count, width(exact)), dtype=np.uint64)
+    # Numbers of neighbouring elements lie side by side, so that lanes write them at once.
+    order: Literal["C", "F"] = "F" if all(n == 1 for _, n in exact) else "C"
+    matrix = np.empty((count, width(exact)), np.uint64, order)
     columns, out = iter(split_columns(matrix, exact)), []
     for r in kept:
         found = numbers.get(r)
         words = next(columns) if found is None or found.words else None
-        reals = None if found is None else np.zeros((count, r[1]))
+        reals = None if found is None else np.empty((count, r[1]))
         out.append(ResultArray(words, reals, w, 0 if found is None else found.scale))
     return matrix, out
 
 
-def _by_machines(
-    compiled: Compiled | Code, steps: Counts, alone: _SequentialRunner, bar: Callable[[int], object]
-) -> int:
+def add_words(out: BatchWords, request: Request, compiled: Compiled, loaded: Loaded, kept: Sequence[Range]) -> None:
+    """Give results that have only numbers their words, too: round(number · 2^F). Elements with a number of more than 53 bits run again."""
+    again = np.zeros(len(loaded), dtype=np.bool_)
+    for result in out.results:
+        if result.words is None and result.reals is not None:
+            rounded = np.abs(result.reals) >= 2.0**EXACT * result.factor
+            result.words = fixed_words(np.where(rounded, 0.0, result.reals), compiled.format)
+            again |= rounded.any(axis=1)
+    if again.any():
+        which = np.flatnonzero(again).tolist()
+        numbers = {r: Numbers() for r, found in zip(kept, out.results, strict=True) if found.reals is not None}
+        other = run_rows(replace(request, progress=False), compiled, loaded.at(which), kept, numbers=numbers)
+        out.replace_rows(which, other)
+    out.after = _joined_words(out.results, len(loaded))
+
+
+def _by_machines(compiled: Compiled | Code, every: int, alone: _SequentialRunner, bar: Callable[[int], object]) -> int:
     """Run rows on one machine, until a loop over the others pays (`Policy.decide_rows`).
 
     Returns the first row that is left.
     """
-    first, every = 0, len(steps)
+    first = 0
     account = tiering.policy.account(compiled.program, kind="backward batch" if alone.request.backward else "batch")
     while first < every:
         decision = tiering.policy.decide_rows(account, every - first, alone.at_hand(), alone.price)
@@ -240,7 +262,7 @@ def _by_machines(
             break
         # In portions that double, since the first rows may be no measure of the others.
         last = alone.run(range(first, min(every, first + max(first, 1))), "auto", bar)
-        tiering.policy.count_rows(account, last - first, int(steps[first:last].sum()), alone.out.engine)
+        tiering.policy.count_rows(account, last - first, int(alone.out.steps[first:last].sum()), alone.out.engine)
         first = last
     return first
 
@@ -319,15 +341,22 @@ def _compiled(
     if ran.sums:
         out.sums = [a + b for a, b in zip(out.sums, ran.sums, strict=True)]
     if ran.lost_words is not None:
-        out.erased_bits[first:] = ran.lost_words * compiled.format.width
+        lost = ran.lost_words * compiled.format.width
+        if first:
+            out.erased_bits[first:] = lost
+        else:
+            out.erased_bits = lost
     if out.cycles is not None and ran.cycles is not None:
         out.cycles[first:] = ran.cycles
     if not len(ran.failed):
         out.engine = name
         return
+    out.own_counts()
     for counts in (out.steps, out.erased_bits, out.cycles):
         if counts is not None:
             counts[first + ran.failed] = 0
+    for result in out.results:
+        result.put(first + ran.failed, np.zeros((len(ran.failed), result.width), dtype=np.uint64))
     failed = [first + int(i) for i in ran.failed]
     if explain and isinstance(compiled, Compiled):
         # A machine gives the trap of each row that failed, and meets a limit to the step.
@@ -351,7 +380,7 @@ def _on_device(
     Elements that fail are run again as rows of the host.
     """
     from retrograd.runtime._device import DeviceBatch, DeviceResult
-    from retrograd.simulator.engines.batch.loops import stretch_and_losses
+    from retrograd.simulator.engines.batch.loops import facts_of
     from retrograd.simulator.engines.cuda.kernels import Mark
 
     tiering.record(Decision("cuda", Reason.NAMED))
@@ -362,7 +391,7 @@ def _on_device(
     batch = DeviceBatch(program, alone.columns, alone.modes | {"cycles": request.cycles}, loaded.arrays)
     scales = [None if (n := numbers.get(r)) is None or n.words else n.scale for r in ranges[0]]
     results = [DeviceResult(batch.where, count, r[1], w, k) for r, k in zip(ranges[0], scales, strict=True)]
-    loses = stretch_and_losses(tuple(program.code), w, program.table, request.backward)[1]
+    loses = facts_of(tuple(program.code), w, program.table, request.backward).loses
     ran, (steps, lost, cycles) = batch.run(
         compiled.derived, count, alone.shared, limit, results, (True, loses, request.cycles)
     )
@@ -396,7 +425,7 @@ def _on_device(
 
 
 def _joined_words(results: Sequence[ResultArray], count: int) -> Words:
-    """The matrix of the kept words, copied from a device."""
+    """The matrix of the kept words; of results on a device, their copy."""
     columns = [np.zeros((count, 0), dtype=np.uint64), *(result.words for result in results if result.words is not None)]
     return np.concatenate(columns, axis=1)
 
@@ -474,6 +503,7 @@ class _SequentialRunner:
         blank: Store = []
         given, kept, summed = (_places(r) for r in (self.columns.given, self.columns.kept, self.columns.summed))
         signed, rows = self.compiled.format.signed, self.loaded.rows
+        self.out.own_counts()
         #: rows that ended, and their kept words
         done: list[tuple[int, list[int]]] = []
         i = -1
@@ -627,7 +657,7 @@ def run_distributed(
     if request.over is None and (compiled.externals or not loaded.is_chunked):
         return run_rows(request, compiled, loaded, kept, summed, numbers=numbers, explain=explain)
     count = len(loaded)
-    out = _empty(request, compiled, kept, sum(n for _, n in summed), numbers, count)
+    out = _not_run(request, compiled, kept, sum(n for _, n in summed), numbers, count)
     parts = chunks(request, compiled, loaded, kept, summed, numbers=numbers, explain=explain)
     ran: Counter[str] = Counter()
     with closing(parts):
@@ -768,7 +798,7 @@ def rows_of_task(over: Distribution, count: int, words: int) -> int:
     return max(1, min(most, max(_ROWS, -(-count // _TASKS))))
 
 
-def _empty(
+def _not_run(
     request: Request,
     compiled: Compiled | Code,
     kept: Sequence[Range],
@@ -778,8 +808,9 @@ def _empty(
 ) -> BatchWords:
     """Results of n rows, none of which has run."""
     after, results = empty_results(kept, numbers, n, compiled.format)
-    steps, erased = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
-    out = BatchWords(after, results, steps, erased, "reference", [0] * size)
+    # An engine that runs a batch as one brings its own counts.
+    none = np.broadcast_to(np.int64(0), n)
+    out = BatchWords(after, results, none, none, "reference", [0] * size)
     if request.cycles:
         out.cycles = np.zeros(n, dtype=np.int64)
     return out
@@ -794,7 +825,7 @@ def _restored(
     n: int,
 ) -> BatchWords:
     """The results of a task in the form of a batch."""
-    out = _empty(request, compiled, kept, len(part.sums), numbers, n)
+    out = _not_run(request, compiled, kept, len(part.sums), numbers, n)
     exact = [r for r in kept if r not in numbers or numbers[r].words]
     words, reals = iter(split_columns(part.words, exact)), zip(part.reals, part.large, strict=True)
     for result in out.results:
@@ -802,6 +833,7 @@ def _restored(
             result.put(slice(None), next(words))
         elif result.reals is not None:
             result.reals[:], result.large = next(reals)
+    out.own_counts()
     out.steps[:], out.erased_bits[:] = part.steps, part.erased_bits
     if out.cycles is not None and part.cycles is not None:
         out.cycles[:] = part.cycles

@@ -39,7 +39,16 @@ from retrograd.runtime._batch_arguments import (
     refuse,
     stacked_values,
 )
-from retrograd.runtime._batch_runs import BatchWords, ElementTrap, Numbers, Words, chunks, rows_of_task, run_distributed
+from retrograd.runtime._batch_runs import (
+    BatchWords,
+    ElementTrap,
+    Numbers,
+    Words,
+    add_words,
+    chunks,
+    rows_of_task,
+    run_distributed,
+)
 from retrograd.runtime._binding import bind, with_further
 from retrograd.runtime._compilation import need_name
 from retrograd.runtime._distribution import Distribution, distribute
@@ -111,7 +120,7 @@ def run_batch(
     gives every element the same initial value. Static arguments, functions and defaults are the same for all. All arguments
     come back stacked along axis 0, since every element may change them: arrays of numbers, arrays of structs, lists for stacks.
     An array of numbers that all elements are given, and that the function does not change, is a view that cannot be
-    written to.
+    written to; so are counts that are the same for all elements of each batch.
 
     `engine`, `format`, `options`, `precision`, `overflow`: see `run`; `native` takes all cores, `cuda` a GPU. `max_steps`: for each element.
     `checks=False` leaves out every check except that of memory: an element that would trap continues with wrapped words.
@@ -138,16 +147,29 @@ def run_batch(
 
 
 def batch_run(
-    request: Request, args: Sequence[Any], keywords: dict[str, Any], in_axes: Axes, traps: Traps = "raise"
+    request: Request,
+    args: Sequence[Any],
+    keywords: dict[str, Any],
+    in_axes: Axes,
+    traps: Traps = "raise",
+    only_values: bool = False,
 ) -> BatchResult:
-    """The runs of a request on each element of a batch: see `run_batch`."""
+    """The runs of a request on each element of a batch: see `run_batch`. `only_values`: if no element traps, only values are read, so
+    that numbers have words beside them only where a float64 has not all bits."""
     batch = Batch(request, args, keywords, in_axes)
     compiled = batch.compiled()
     arguments, numbers = argument_ranges(compiled)
     words = batch.words(compiled)
-    constant = _constant_arguments(request, batch, compiled, words)
+    # Results of workers, of a store and on a device hold all arguments, and their words.
+    here = request.over is None and not words.is_chunked and not words.is_on_device
+    constant = _constant_arguments(batch, compiled, words) if here else {}
     kept = [r for r in arguments if r[0] not in constant or not r[1]]
+    alone = here and only_values
+    if alone:
+        numbers = dict.fromkeys(numbers, Numbers(words=False))
     rows = run_distributed(request, compiled, words, kept, numbers=numbers)
+    if alone and (rows.traps or any(result.large for result in rows.results)):
+        add_words(rows, request, compiled, words, kept)
     results = iter(rows.results)
     values = [
         _same_in_all(a, constant[a.address], len(words), compiled.format)
@@ -169,13 +191,8 @@ def batch_run(
     return found
 
 
-def _constant_arguments(request: Request, batch: Batch, compiled: Compiled, loaded: Loaded) -> dict[int, Words]:
-    """The words, by address, of the numbers that all elements share and that the program leaves as they are.
-
-    Results of workers, of a store and on a device hold all arguments.
-    """
-    if request.over is not None or loaded.is_chunked or loaded.is_on_device:
-        return {}
+def _constant_arguments(batch: Batch, compiled: Compiled, loaded: Loaded) -> dict[int, Words]:
+    """The words, by address, of the numbers that all elements share and that the program leaves as they are."""
     changed: list[Range] | None = compiled.derived.get(("changed ranges",))
     if changed is None:
         # Imported here, since only batches with shared arguments need it.
@@ -275,7 +292,11 @@ def vmap(
         refuse('shared = "sum" is for gradients', "vmap(grad(f), …) or vmap(value_and_grad(f), …)")
     if isinstance(f, Reversible | Inverse):
         request = request_of(f, engine=engine, format=format, precision=precision, progress=progress, over=over)
-        return Mapped(f, request, in_axes, lambda *given: batch_run(*given).values, made)
+
+        def values(request: Request, args: tuple[Any, ...], keywords: dict[str, Any], in_axes: Axes) -> Any:
+            return batch_run(request, args, keywords, in_axes, only_values=True).values
+
+        return Mapped(f, request, in_axes, values, made)
     if not callable(f):
         refuse(f"vmap takes a function, not `{f!r:.40}`")
     if isinstance(f, Derived):
