@@ -746,7 +746,8 @@ call = lambda: slope(0.0, w / 2, x, y)
 from retrograd.benchmarks.workloads.dense import ELEMENTS, polynomial
 n = ELEMENTS[sys.argv[1] == "0"]
 zeros, x = np.zeros(n), np.random.default_rng(8).uniform(-1, 1, n)
-call = lambda: rg.run_batch(polynomial, zeros, x, 0.5, 0.25, 0.125, 0.0625, in_axes=(0, 0, None, None, None, None))
+values = rg.vmap(polynomial, (0, 0, None, None, None, None))
+call = lambda: values(zeros, x, 0.5, 0.25, 0.125, 0.0625)
 """,
     "wave, gradient": """\
 from retrograd.benchmarks.workloads.simulations import wave_data

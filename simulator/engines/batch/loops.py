@@ -448,6 +448,8 @@ class LaneLoop(ArrayLoop):
 
     def _rows(self, first: Value, stride: Value) -> Iterator[Pointer]:
         """Where the number of each lane lies, from lane to lane `stride` bytes."""
+        # Else LLVM steps the addresses of all lanes in each pass of the loop around, whether it needs them or not.
+        first = self.code.assembly("", "=r,0", I64, first)
         for _ in range(self.lanes):
             yield first.of(I64)
             first = first + stride
