@@ -654,7 +654,7 @@ TIMED_ENGINES = ("auto", "threaded", "translated")
 CALLS = 120
 
 _PREPARED = """\
-import sys, time
+import functools, sys, time
 import numpy as np
 import retrograd as rg
 from retrograd import Array, fixed, reversible
@@ -746,8 +746,7 @@ call = lambda: slope(0.0, w / 2, x, y)
 from retrograd.benchmarks.workloads.dense import ELEMENTS, polynomial
 n = ELEMENTS[sys.argv[1] == "0"]
 zeros, x = np.zeros(n), np.random.default_rng(8).uniform(-1, 1, n)
-values = rg.vmap(polynomial, (0, 0, None, None, None, None))
-call = lambda: values(zeros, x, 0.5, 0.25, 0.125, 0.0625)
+call = functools.partial(rg.vmap(polynomial, (0, 0, None, None, None, None)), zeros, x, 0.5, 0.25, 0.125, 0.0625)
 """,
     "wave, gradient": """\
 from retrograd.benchmarks.workloads.simulations import wave_data
