@@ -26,7 +26,7 @@ from retrograd.simulator.engines.batch.loops import WARP
 from retrograd.simulator.engines.cuda.batch import GivenRows, KeptRows, device_table
 from retrograd.simulator.engines.cuda.kernels import KERNEL, Mark, kernel_ir
 from retrograd.simulator.engines.cuda.runtime import address_of_array
-from retrograd.simulator.engines.cuda.stepped_machine import ADD, STEPS, TEST, PlanSlot, stepped_ir
+from retrograd.simulator.engines.cuda.stepped_machine import ADD, MEASURE, STEPS, TEST, PlanSlot, stepped_ir
 from retrograd.simulator.engines.llvm.jit import jit_compiler
 from retrograd.simulator.engines.state import Exit
 
@@ -133,8 +133,13 @@ class HostKernel:
 
 # ---------------------------------------------------------------------- stepped launches
 
-#: parameters of the three kernels of stepped_code.py
-STEPPED = {STEPS: (True, True, True, False, True, True), TEST: (True, True), ADD: (True, True)}
+#: parameters of the kernels of stepped_code.py
+STEPPED = {
+    STEPS: (True, True, True, False, True, True),
+    TEST: (True, True),
+    ADD: (True, True),
+    MEASURE: (True, False, True),
+}
 
 
 class HostSteppedKernels:
@@ -142,6 +147,9 @@ class HostSteppedKernels:
 
     rounds: ClassVar[list[tuple[int, int, int]]] = []
     refused: ClassVar[int] = 0
+    #: rounds in which cells were tested, and measurements
+    tested: ClassVar[int] = 0
+    measured: ClassVar[int] = 0
 
     def __init__(self, program: Program, variant: Any, device: Any) -> None:
         text = on_host(stepped_ir(program, variant), STEPPED)
@@ -157,12 +165,22 @@ class HostSteppedKernels:
         plan = cells[1]
         with _running:
             self._launch(STEPS, 1, 1, run)
+            words = run[2].copy_to_host().view(np.int64)[:-1]
+            assert int((words ^ words >> 63).max(initial=0)) <= int(plan[PlanSlot.BOUND]) % (1 << 64), (
+                "a word is above its bound"
+            )
             planned = int(plan[PlanSlot.WHY]) == Exit.ROWS
             self._launch(TEST, 3, 2, cells)
             self._launch(ADD, 2, 5, cells)
         if planned:
             self.rounds.append(tuple(int(plan[slot]) for slot in (PlanSlot.LOOP, PlanSlot.ROWS, PlanSlot.PASSES)))
             type(self).refused += int(plan[PlanSlot.FAILED])
+            type(self).tested += int(plan[PlanSlot.TESTED])
+
+    def measure(self, words: list[Any], stream: Any) -> None:
+        type(self).measured += 1
+        with _running:
+            self._launch(MEASURE, 2, 3, words)
 
     def _launch(self, name: str, grid: int, block: int, arguments: list[Any]) -> None:
         self._runs[name](grid, block, *(a if isinstance(a, int) else address_of_array(a) for a in arguments))

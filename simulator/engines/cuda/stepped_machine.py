@@ -3,8 +3,9 @@
     retrograd_steps(control, R, M, n, counts, plan)      one thread: the program, up to the next parallel loop
     retrograd_test(M, plan)                              all threads: a test of every cell of that loop, without stores
     retrograd_add(M, plan)                               all threads: the sums of every cell, unless a test has failed
+    retrograd_measure(M, n, plan)                        all threads: a bound of all words, before the first launch
 
-The host launches the three again and again, in this order. The words of the plan (PlanSlot) pass from launch to launch; a kernel that
+The host launches the first three again and again, in this order. The words of the plan (PlanSlot) pass from launch to launch; a kernel that
 has nothing to do returns at once. `retrograd_steps` is the translation for the CPU (translator/translate.py), which leaves at a
 parallel loop (translator/parallel_loops.py) and at safepoints, and goes on from there in the next launch.
 
@@ -14,7 +15,13 @@ adds its terms by atomic additions of integers, whose sum does not depend on the
 
 The bounds of the loop hold for each partial sum in any order, if the words that the loop finds are small enough. All cells are tested for that before
 one of them stores, so nothing has to be undone where a test fails: one thread goes on with scalar code, which raises the trap or finds that there is none.
-Trap: the tests must read the words as they are before the first sum, so test and sum are two launches.
+To test a cell takes the loads of its sums once more. So a bound of all words of memory is kept, and cells are tested only where it says too little:
+
+    |M[a]| ≤ bound  for all a;      bound := max(bound, |w|)              where one thread stores w
+                                    bound := bound + SPREAD · k · 2^b     where each cell adds k terms below 2^b
+
+The bound grows; where a loop is tested because of it, the host has the words measured anew. Trap: the tests must read the
+words as they are before the first sum, so test and sum are two launches.
 """
 
 from __future__ import annotations
@@ -59,20 +66,22 @@ from retrograd.simulator.engines.machines import ArrayMachine
 from retrograd.simulator.engines.native import NativeEngine, variant_of
 from retrograd.simulator.engines.state import UNLIMITED, Exit, Slot, TranslatedSlot
 from retrograd.simulator.engines.translator.flow import Flow, Node, Variant, Word, flow_of, register
-from retrograd.simulator.engines.translator.loops import VectorLoop, find_vector_loops
+from retrograd.simulator.engines.translator.loops import SPREAD, VectorLoop, find_vector_loops
 from retrograd.simulator.engines.translator.row_sharing import MANY, PAUSE, RowDistributionEmitter, RowLoopEmitter
 from retrograd.simulator.engines.translator.translate import Translator, executed_by, most_lost_words
 from retrograd.simulator.engines.translator.vector_loops import PASSES, ParallelLoop, find_parallel_loops, single_row
 from retrograd.simulator.machine import Machine, Snapshot
 
 #: the kernels, in the order of their launches
-STEPS, TEST, ADD = "retrograd_steps", "retrograd_test", "retrograd_add"
+STEPS, TEST, ADD, MEASURE = "retrograd_steps", "retrograd_test", "retrograd_add", "retrograd_measure"
 #: passes that the analysis of a loop takes together; the tests of rows cover all passes
 _LANES = 8
 #: steps of one launch, a fraction of a second
 SLICE = 1 << 18
 #: rows, and passes of a single row, from which on a launch is worth its time; the most cells, whose numbers have 32 bits
 FEW_ROWS, FEW_PASSES, MOST_CELLS = 2, 32, 1 << 31
+#: bits of terms, and of a bound, from which on the words are no longer known to be bounded
+MOST_BITS = 48, 62
 
 
 class PlanSlot(IntEnum):
@@ -90,8 +99,13 @@ class PlanSlot(IntEnum):
     FAILED = 5
     #: steps of a launch
     SLICE = 6
+    #: no word of memory is larger; the magnitudes of all terms of the last sums, joined by `or`
+    BOUND = 7
+    TERMS = 8
+    #: 1 where the cells are to be tested
+    TESTED = 9
     #: of each loop: rows are tried while no more steps are left; after a failure, fewer by the second number
-    LOOPS = 7
+    LOOPS = 10
 
 
 def device_loops(program: Program, variant: Variant) -> tuple[ParallelLoop, ...]:
@@ -181,7 +195,12 @@ class _PlannedLoopEmitter(RowLoopEmitter):
         code.branch(rows.gt(0), some, failed)
         code.start(some)
         planned: dict[PlanSlot, Value | int] = {PlanSlot.ROWS: rows, PlanSlot.PASSES: passes}
-        planned |= {PlanSlot.LOOP: self.number, PlanSlot.FAILED: 0}
+        planned |= {
+            PlanSlot.LOOP: self.number,
+            PlanSlot.FAILED: 0,
+            PlanSlot.TERMS: 0,
+            PlanSlot.TESTED: self._is_tested(rows),
+        }
         for slot, word in planned.items():
             plan[slot].store(word)
         # No check is pending, so this is a safepoint.
@@ -195,10 +214,31 @@ class _PlannedLoopEmitter(RowLoopEmitter):
         plan[own + 1].store(pause.gt(UNLIMITED >> 8).select(pause, pause + pause))
         code.jump(alone)
         code.start(complete)
+        scalar.bound.store(self._grown(scalar.bound.load(), plan[PlanSlot.TERMS].load()))
         plan[own].store(UNLIMITED)
         plan[own + 1].store(PAUSE)
         self._complete(plan[PlanSlot.ROWS].load(), plan[PlanSlot.PASSES].load(), alone)
         code.start(alone)
+
+    def _is_tested(self, rows: Value) -> Value | int:
+        """Whether the bound of all words leaves a test of some cell open."""
+        scalar, inner = self.stepped, self.inner
+        if scalar.cells[self.number].always_tested:
+            return 1
+        size = (
+            scalar.bound.load() if any(name.startswith("m") for name in inner.bounded) else self.code.constant(I64, 0)
+        )
+        for k, r in enumerate(sorted(self.loop.inside)):
+            if register(r) in inner.bounded:
+                first, by = (scalar.plan[at + k].load() for at in (scalar.layout.first, scalar.layout.by))
+                size = size | _magnitude(first) | _magnitude(first + (rows - 1) * by)
+        return size.gtu((1 << inner.bits) - 1).to(I64)
+
+    def _grown(self, bound: Value, terms: Value) -> Value:
+        """The bound behind the sums of all cells; all bits where none is known."""
+        most, known = MOST_BITS
+        unknown = terms.shr(most).ne(0) | bound.shr(known).ne(0)
+        return unknown.select(-1, bound + (terms + 1) * (SPREAD * len(self.inner.additions)))
 
     def _complete(self, rows: Value, passes: Value, alone: Block) -> None:
         self._account(self._words() | {PASSES: passes}, rows, passes)
@@ -238,6 +278,8 @@ class SteppedTranslator(Translator):
         self.found = _loops(flow, variant)
         self.layout = Plan(self.found)
         super().__init__(flow, variant, module, name)
+        self.cells = [_CellEmitter(module, loop, k, self.layout) for k, loop in enumerate(self.found)]
+        self.tests = [cell.emit_test() for cell in self.cells]
         #: where the code can begin: the first block, then the safepoints and the loops
         self.points = [self.blocks[next(iter(flow.blocks))]]
         self.resumed: dict[Node, int] = {}
@@ -255,6 +297,7 @@ class SteppedTranslator(Translator):
         code = self.code
         self.plan = self.given["plan"].of(I64)
         self.br.store(self.control[Slot.BR].load())
+        self.bound = code.variable(I64, "bound", self.plan[PlanSlot.BOUND].load())
         self.until = self.left.load() - self.plan[PlanSlot.SLICE].load()
         self.point = code.variable(I64, "point.next", 0)
         self.resumed = {node: self.new_point() for node in self.flow.blocks if node in self.flow.headers}
@@ -270,7 +313,13 @@ class SteppedTranslator(Translator):
     def _end(self) -> None:
         self.plan[PlanSlot.WHY].store(self.why.load())
         self.plan[PlanSlot.POINT].store(self.point.load())
+        self.plan[PlanSlot.BOUND].store(self.bound.load())
         super()._end()
+
+    def _write(self, place: str, value: Value) -> None:
+        super()._write(place, value)
+        size, bound = _magnitude(value.to(I64)), self.bound.load()
+        self.bound.store(size.gtu(bound).select(size, bound))
 
     def leave_at(self, point: int, why: Exit, at: int) -> None:
         """Leave; the next launch begins at the point."""
@@ -306,9 +355,9 @@ class _CellEmitter:
         self.module, self.loop, self.inner, self.number = module, loop, loop.inner, number
         self.layout = layout
 
-    def _begin(self, name: str) -> None:
+    def _begin(self, name: str, result: Type) -> None:
         given = {"M": POINTER, "plan": POINTER, "row": I64, "pass": I64}
-        code = self.code = self.module.function(f"{name}{self.number}", I1, given, "nounwind alwaysinline")
+        code = self.code = self.module.function(f"{name}{self.number}", result, given, "nounwind alwaysinline")
         memory, plan, row, passed = code.arguments
         self.memory, plan = memory.of(I64), plan.of(I64)
         #: registers at the beginning of the row, and of the pass
@@ -338,27 +387,36 @@ class _CellEmitter:
 
     def emit_test(self) -> Callee:
         """Whether a word is too large for the sums that are not checked, or a term has no value."""
-        self._begin("test")
+        self._begin("test", I1)
         code, inner = self.code, self.inner
         bounded = {name: self.entry[int(name[1:])] for name in sorted(inner.bounded) if name.startswith("r")}
         self._load({name for name in inner.bounded if name.startswith("m")})
         bounded |= {name: self.words[name] for name in sorted(inner.bounded) if name.startswith("m")}
         failed: list[Value] = []
         if bounded:
-            failed.append(reduce(or_, (x ^ x.sar(63) for x in bounded.values())).gtu((1 << inner.bits) - 1))
+            failed.append(reduce(or_, map(_magnitude, bounded.values())).gtu((1 << inner.bits) - 1))
         self._load(inputs(*inner.additions.values()) - self.words.keys())
         trees, _ = self._terms()
-        code.ret(code.any([*failed, *trees.unsound()]))
+        unsound = trees.unsound()
+        #: some test is not one of the size of a word
+        self.always_tested = bool(unsound)
+        code.ret(code.any([*failed, *unsound]))
         return code.callee
 
     def emit_add(self) -> Callee:
-        self._begin("add")
+        """Add the terms. Returns their magnitudes, joined by `or`."""
+        self._begin("add", I64)
         self._load(inputs(*self.inner.additions.values()))
         _, terms = self._terms()
         for word, term in zip(self.inner.additions, terms, strict=True):
             self._place(word).atomic_add(term)
-        self.code.ret(0)
+        self.code.ret(reduce(or_, map(_magnitude, terms)))
         return self.code.callee
+
+
+def _magnitude(x: Value) -> Value:
+    """x, or −1 − x where x < 0."""
+    return x ^ x.sar(63)
 
 
 def _cells_kernel(module: ModuleBuilder, name: str, cells: Sequence[Callee], *, tests: bool) -> None:
@@ -367,10 +425,10 @@ def _cells_kernel(module: ModuleBuilder, name: str, cells: Sequence[Callee], *, 
     code = module.function(name, VOID, given, "", linkage="", convention="ptx_kernel")
     memory, words = code.arguments
     plan = words.of(I64)
-    planned = plan[PlanSlot.WHY].load().eq(int(Exit.ROWS))
-    if not tests:
-        planned = planned & plan[PlanSlot.FAILED].load().eq(0)
+    wanted = plan[PlanSlot.TESTED].load().ne(0) if tests else plan[PlanSlot.FAILED].load().eq(0)
+    planned = plan[PlanSlot.WHY].load().eq(int(Exit.ROWS)) & wanted
     thread, threads = _thread(code)
+    terms = code.variable(I64, "terms", 0)
     with code.when(planned, "planned"):
         rows, passes, number = (plan[slot].load() for slot in (PlanSlot.ROWS, PlanSlot.PASSES, PlanSlot.LOOP))
         count = rows * passes
@@ -385,7 +443,31 @@ def _cells_kernel(module: ModuleBuilder, name: str, cells: Sequence[Callee], *, 
                 if tests:
                     with code.when(result, f"failed{k}"):
                         plan[PlanSlot.FAILED].store(1)
+                else:
+                    terms.store(terms.load() | result)
+        if not tests:
+            _join(code, plan[PlanSlot.TERMS], terms.load())
     code.ret()
+
+
+def _measure_kernel(module: ModuleBuilder) -> None:
+    """The kernel that joins the magnitudes of all words to the bound."""
+    code = module.function(
+        MEASURE, VOID, {"M": POINTER, "n": I64, "plan": POINTER}, "", linkage="", convention="ptx_kernel"
+    )
+    memory, n, plan = code.arguments
+    thread, threads = _thread(code)
+    sizes = code.variable(I64, "sizes", 0)
+    with code.counting(thread, threads, lambda i: i.lt(n), "words") as i:
+        sizes.store(sizes.load() | _magnitude(memory.of(I64)[i].load()))
+    _join(code, plan.of(I64)[PlanSlot.BOUND], sizes.load())
+    code.ret()
+
+
+def _join(code: FunctionBuilder, place: Pointer, bits: Value) -> None:
+    """Set these bits of a word. Most threads find them set, so they need no turn at it."""
+    with code.when((bits & ~place.load(volatile=True)).ne(0), "join", likely=False):
+        place.atomic_or(bits)
 
 
 def _thread(code: FunctionBuilder) -> tuple[Value, Value]:
@@ -414,19 +496,19 @@ def _steps_kernel(module: ModuleBuilder, function: Callee) -> None:
 
 
 def stepped_ir(program: Program, variant: Variant) -> str:
-    """The three kernels as LLVM IR for NVPTX."""
+    """The kernels as LLVM IR for NVPTX."""
     module = ModuleBuilder(tables=CONSTANT)
     translator = SteppedTranslator(flow_of(program, variant), variant, module, "translated")
     translator.emit()
     _steps_kernel(module, module.callees["translated"])
-    cells = [_CellEmitter(module, loop, k, translator.layout) for k, loop in enumerate(translator.found)]
-    _cells_kernel(module, TEST, [cell.emit_test() for cell in cells], tests=True)
-    _cells_kernel(module, ADD, [cell.emit_add() for cell in cells], tests=False)
+    _cells_kernel(module, TEST, translator.tests, tests=True)
+    _cells_kernel(module, ADD, [cell.emit_add() for cell in translator.cells], tests=False)
+    _measure_kernel(module)
     return 'target triple = "nvptx64-nvidia-cuda"\n\n' + module.text()
 
 
 def stepped_ptx(program: Program, variant: Variant, arch: str) -> str:
-    """The three kernels as PTX for a compute capability. It is compiled once, then kept on disk."""
+    """The kernels as PTX for a compute capability. It is compiled once, then kept on disk."""
     level = optimisation_level(program)
     digest = sha256(repr(tuple(program.code)).encode()).hexdigest()
     known = program.table is TABLE
@@ -461,16 +543,20 @@ class SteppedKernels:
 
     def __init__(self, program: Program, variant: Variant, where: Device) -> None:
         text = stepped_ptx(program, variant, where.target)
-        self.kernels = [Kernel(text, name, where) for name in (STEPS, TEST, ADD)]
+        self.kernels = [Kernel(text, name, where) for name in (STEPS, TEST, ADD, MEASURE)]
         blocks = min(kernel.blocks_per_multiprocessor(BLOCK) for kernel in self.kernels[1:])
         self.grid = max(1, blocks) * where.multiprocessors
 
     def launch(self, run: list[Any], cells: list[Any], stream: Any) -> None:
-        """Queue the three, in their order."""
-        steps, test, add = self.kernels
+        """Queue the first three, in their order."""
+        steps, test, add, _ = self.kernels
         steps.launch(1, 1, run, stream)
         test.launch(self.grid, BLOCK, cells, stream)
         add.launch(self.grid, BLOCK, cells, stream)
+
+    def measure(self, words: list[Any], stream: Any) -> None:
+        """Queue the last one."""
+        self.kernels[3].launch(self.grid, BLOCK, words, stream)
 
 
 @lru_cache(64)
@@ -560,19 +646,23 @@ class _SteppedRun:
             counts, plan = cuda.to_device(self.counts), cuda.to_device(self.plan)
             control[Slot.LOG] = address_of_array(log)
             words = cuda.to_device(control)
-            stream, rounds = cuda.stream(), 1
+            stream, rounds, measured = cuda.stream(), 1, True
             while self.why in _GOES_ON and not (self.stopping and self.why == Exit.PAUSED):
                 if self.stopping:
                     # The next safepoint ends the launch.
                     self.plan[PlanSlot.SLICE] = 0
                     plan = cuda.to_device(self.plan, stream)
                     rounds = 1
+                if measured:
+                    self.plan[PlanSlot.BOUND] = 0
+                    plan = cuda.to_device(self.plan, stream)
+                    kernels.measure([memory, len(self.memory), plan], stream)
                 for _ in range(rounds):
                     given = [words, registers, memory, len(self.memory), counts, plan]
                     kernels.launch(given, [memory, plan], stream)
                 plan.copy_to_host(self.plan, stream)
                 stream.synchronize()
-                self.why = int(self.plan[PlanSlot.WHY])
+                self.why, measured = int(self.plan[PlanSlot.WHY]), bool(self.plan[PlanSlot.TESTED])
                 rounds = min(2 * rounds, MOST_ROUNDS)
             self._receive((words, control), (registers, self.registers), (log, self.log), (counts, self.counts))
             self.memory[:] = memory.copy_to_host()[:-1]

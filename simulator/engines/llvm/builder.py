@@ -313,6 +313,9 @@ class Pointer(Value):
     def atomic_add(self, amount: Value) -> None:
         self.code.do(f"{self.code.name()} = atomicrmw add {self}, {amount} monotonic")
 
+    def atomic_or(self, bits: Value) -> None:
+        self.code.do(f"{self.code.name()} = atomicrmw or {self}, {bits} monotonic")
+
 
 class Block(NamedTuple):
     """A basic block, by its label."""

@@ -234,7 +234,7 @@ def empty_results(
 
 
 def add_words(out: BatchWords, request: Request, compiled: Compiled, loaded: Loaded, kept: Sequence[Range]) -> None:
-    """Give results that have only numbers their words, too: round(number · 2^F). Elements with a number of more than 53 bits run again."""
+    """Give results that have only numbers their words: round(number · 2^F). Elements with a number of more than 53 bits run again."""
     again = np.zeros(len(loaded), dtype=np.bool_)
     for result in out.results:
         if result.words is None and result.reals is not None:

@@ -154,8 +154,10 @@ def batch_run(
     traps: Traps = "raise",
     only_values: bool = False,
 ) -> BatchResult:
-    """The runs of a request on each element of a batch: see `run_batch`. `only_values`: if no element traps, only values are read, so
-    that numbers have words beside them only where a float64 has not all bits."""
+    """The runs of a request on each element of a batch: see `run_batch`.
+
+    `only_values`: if no element traps, only values are read, so numbers have words only where a float64 has not all bits.
+    """
     batch = Batch(request, args, keywords, in_axes)
     compiled = batch.compiled()
     arguments, numbers = argument_ranges(compiled)

@@ -7,6 +7,7 @@ import re
 import pytest
 from retrograd.simulator.engines.cuda.stepped_machine import (
     ADD,
+    MEASURE,
     SLICE,
     STEPS,
     TEST,
@@ -58,7 +59,7 @@ def test_other_loops_are_left_to_one_thread(text: str) -> None:
 
 def test_the_kernels() -> None:
     text = stepped_ir(nest(UPDATE), Variant())
-    assert re.findall(r"define ptx_kernel void @(\w+)\(", text) == [STEPS, TEST, ADD]
+    assert re.findall(r"define ptx_kernel void @(\w+)\(", text) == [STEPS, TEST, ADD, MEASURE]
     add = text[text.index("@add0(") :]
     add = add[: add.index("\n}")]
     assert "atomicrmw add" in add

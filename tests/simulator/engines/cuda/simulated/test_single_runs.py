@@ -18,8 +18,9 @@ from retrograd.simulator.engines.choice import machine_for
 from retrograd.simulator.engines.cuda import stepped_machine
 from retrograd.simulator.engines.cuda.runtime import Device
 from retrograd.simulator.engines.cuda.stepped_machine import DeviceMachine
-from retrograd.simulator.engines.llvm.builder import Pointer
+from retrograd.simulator.engines.llvm.builder import I1, Pointer
 from retrograd.simulator.engines.translator import row_sharing
+from retrograd.simulator.engines.translator.translate import Translator
 from support import kernel_on_host
 from support.constant_factors import PROGRAMS, words_of_batch
 from support.machines import Lockstep
@@ -43,7 +44,7 @@ def host(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     monkeypatch.setattr(stepped_machine, "FEW_PASSES", 4)
     stepped_machine._kernels.cache_clear()
     found.rounds.clear()
-    found.refused = 0
+    found.refused = found.tested = found.measured = 0
     yield found
     stepped_machine._kernels.cache_clear()
 
@@ -62,12 +63,53 @@ def test_rows_and_the_last_row(make: Any, host: Any) -> None:
 
 @pytest.mark.parametrize("at", [402, 425, 470, 690])
 def test_rows_that_fail(make: Any, host: Any, at: int) -> None:
-    """A word that is too large: no cell is stored, and scalar code raises the trap."""
+    """A word that is too large: no cell is stored, and scalar code raises the trap. Only such words need tests."""
     words = [1 << 40] * MEMORY
     words[at] = (1 << 63) - 3
     both = run(make, nest(UPDATE), words, 0, [None])
     assert host.refused
+    assert host.tested
     assert len(both.traps) == 1
+
+
+#: one thread stores five times the largest word; p += q in the passes of a loop, six times
+GROWING = """
+        .memory 1200
+        start
+        ld.add r1, [r0 + 201]
+        ld.add r2, [r0 + 201]
+        fadd r1, r2
+        fadd r2, r1
+        fadd r1, r2
+        st.add [r0 + 399], r1
+        add r250, 100
+        add r251, 6
+again:  from.ne r6, r0, againb
+        add r6, 1
+loop:   from.ne r7, r0, next
+        add r7, 1
+        ld.add r8, [r7 + 200]
+        exch r9, [r7]
+        fadd r9, r8
+        exch r9, [r7]
+        ld.sub r8, [r7 + 200]
+next:   goto.ne r7, r250, loop
+        sub r7, 100
+againb: goto.ne r6, r251, again
+        finish
+"""
+
+
+@pytest.mark.parametrize(("word", "tested", "measured"), [(1, 0, 1), (1 << 47, 0, 1), (1 << 50, 5, 2)])
+def test_cells_are_tested_where_the_bound_says_too_little(
+    make: Any, host: Any, word: int, tested: int, measured: int
+) -> None:
+    """The bound grows with the terms; behind a test, the words are measured again."""
+    both = Lockstep(make, rg.assemble(GROWING))
+    both.set(lambda m: fill(m, [*range(200), *[word] * 200]))
+    both.run()
+    assert len(host.rounds) == 6
+    assert (host.tested, host.measured, host.refused) == (tested, measured, 0)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -159,7 +201,8 @@ def test_a_longer_slice_takes_fewer_launches(make: Any, host: Any, monkeypatch: 
 
 def all_pass(self: Any) -> Any:
     """Words are not compared with their bounds."""
-    self._begin("test")
+    self._begin("test", I1)
+    self.always_tested = False
     self.code.ret(0)
     return self.code.callee
 
@@ -183,8 +226,11 @@ LATER = ("ld.add r8, [r5 + 45]", "exch r9, [r5]", "fadd r9, r8", "exch r9, [r5]"
         (stepped_machine._CellEmitter, "emit_test", all_pass, UPDATE, 425),
         (Pointer, "atomic_add", plain_stores, UPDATE, None),
         (row_sharing.RowDistributionEmitter, "_unless", unchecked, LATER, None),
+        (stepped_machine._PlannedLoopEmitter, "_is_tested", lambda *_: 0, UPDATE, 425),
+        (stepped_machine._PlannedLoopEmitter, "_grown", lambda _, bound, terms: bound, UPDATE, None),
+        (stepped_machine.SteppedTranslator, "_write", Translator._write, None, None),
     ],
-    ids=["test", "sum", "read"],
+    ids=["test", "sum", "read", "bound", "grown", "stored"],
 )
 def test_planted_faults_are_found(
     make: Any,
@@ -196,14 +242,15 @@ def test_planted_faults_are_found(
     body: Any,
     large: int | None,
 ) -> None:
-    words = list(range(1, MEMORY + 1))
+    words = list(range(MEMORY, 0, -1))
     if large is not None:
         words[large] = (1 << 63) - 3
-    run(make, nest(body), words, 0, [None])
+    program = nest(body) if body else rg.assemble(GROWING)
+    run(make, program, words, 0, [None])
     monkeypatch.setattr(owner, name, fault)
     stepped_machine._kernels.cache_clear()
     with pytest.raises(AssertionError):
-        run(make, nest(body), words, 0, [None])
+        run(make, program, words, 0, [None])
 
 
 def test_a_program_without_parallel_loops_is_refused() -> None:
@@ -220,6 +267,7 @@ def test_the_gradient_of_a_wave(host: Any, argument: str) -> None:
     assert (rg.grad(misfit, argument, engine="cuda", scale=0)(0.0, *given) == expected).all()
     # Forward, and back with the cotangents; then the last row of each.
     assert [rows for _, rows, _ in host.rounds] == [n - 3, 1] * (2 * steps)
+    assert (host.tested, host.measured) == (0, 1)
 
 
 @pytest.mark.parametrize("gpu", ["cells", "shots"])
@@ -254,3 +302,5 @@ def test_a_wave_forward_and_back(host: Any) -> None:
     assert (back.values.q == expected.values.q).all()
     assert back.steps == expected.steps
     assert len(host.rounds) == 4 * steps
+    # No cell is tested: a sum reads and writes each word once.
+    assert (host.tested, host.measured) == (0, 2)
