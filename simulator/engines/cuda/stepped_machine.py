@@ -5,8 +5,8 @@
     retrograd_add(M, plan)                               all threads: the sums of every cell, unless a test has failed
     retrograd_measure(M, n, plan)                        all threads: a bound of all words, before the first launch
 
-The host launches the first three again and again, in this order. The words of the plan (PlanSlot) pass from launch to launch; a kernel that
-has nothing to do returns at once. `retrograd_steps` is the translation for the CPU (translator/translate.py), which leaves at a
+The host launches the first three again and again, in this order. The words of the plan (PlanSlot) pass from launch to
+launch; a kernel that has nothing to do returns at once. `retrograd_steps` is the translation for the CPU (translator/translate.py), which leaves at a
 parallel loop (translator/parallel_loops.py) and at safepoints, and goes on from there in the next launch.
 
 A cell is a pass of a row. The cells of all rows only add to memory, and none reads a word that one of them writes: the tests of
@@ -15,7 +15,7 @@ adds its terms by atomic additions of integers, whose sum does not depend on the
 
 The bounds of the loop hold for each partial sum in any order, if the words that the loop finds are small enough. All cells are tested for that before
 one of them stores, so nothing has to be undone where a test fails: one thread goes on with scalar code, which raises the trap or finds that there is none.
-To test a cell takes the loads of its sums once more. So a bound of all words of memory is kept, and cells are tested only where it says too little:
+To test a cell takes the loads of its sums once more. So a bound of all words is kept, and cells are tested where it says too little:
 
     |M[a]| ≤ bound  for all a;      bound := max(bound, |w|)              where one thread stores w
                                     bound := bound + SPREAD · k · 2^b     where each cell adds k terms below 2^b
