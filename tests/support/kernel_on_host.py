@@ -161,7 +161,7 @@ class HostSteppedKernels:
             for name, parameters in STEPPED.items()
         }
 
-    def launch(self, run: list[Any], cells: list[Any], stream: Any) -> None:
+    def launch(self, run: list[Any], cells: list[Any], stream: Any, tests: bool) -> None:
         plan = cells[1]
         with _running:
             self._launch(STEPS, 1, 1, run)
@@ -169,8 +169,9 @@ class HostSteppedKernels:
             assert int((words ^ words >> 63).max(initial=0)) <= int(plan[PlanSlot.BOUND]) % (1 << 64), (
                 "a word is above its bound"
             )
-            planned = int(plan[PlanSlot.WHY]) == Exit.ROWS
-            self._launch(TEST, 3, 2, cells)
+            planned = int(plan[PlanSlot.WHY]) == Exit.ROWS and (tests or not plan[PlanSlot.TESTED])
+            if tests:
+                self._launch(TEST, 3, 2, cells)
             self._launch(ADD, 2, 5, cells)
         if planned:
             self.rounds.append(tuple(int(plan[slot]) for slot in (PlanSlot.LOOP, PlanSlot.ROWS, PlanSlot.PASSES)))

@@ -5,8 +5,8 @@
     retrograd_add(M, plan)                               all threads: the sums of every cell, unless a test has failed
     retrograd_measure(M, n, plan)                        all threads: a bound of all words, before the first launch
 
-The host launches the first three again and again, in this order. The words of the plan (PlanSlot) pass from launch to
-launch; a kernel that has nothing to do returns at once. `retrograd_steps` is the translation for the CPU (translator/translate.py), which leaves at a
+The host launches the first and the third again and again, and the second between them where tests are outstanding. The words
+of the plan (PlanSlot) pass from launch to launch; a kernel that has nothing to do returns at once. `retrograd_steps` is the translation for the CPU (translator/translate.py), which leaves at a
 parallel loop (translator/parallel_loops.py) and at safepoints, and goes on from there in the next launch.
 
 A cell is a pass of a row. The cells of all rows only add to memory, and none reads a word that one of them writes: the tests of
@@ -102,10 +102,11 @@ class PlanSlot(IntEnum):
     #: no word of memory is larger; the magnitudes of all terms of the last sums, joined by `or`
     BOUND = 7
     TERMS = 8
-    #: 1 where the cells are to be tested
+    #: 1 where the cells are to be tested; 1 once they are
     TESTED = 9
+    DONE = 10
     #: of each loop: rows are tried while no more steps are left; after a failure, fewer by the second number
-    LOOPS = 10
+    LOOPS = 11
 
 
 def device_loops(program: Program, variant: Variant) -> tuple[ParallelLoop, ...]:
@@ -200,6 +201,7 @@ class _PlannedLoopEmitter(RowLoopEmitter):
             PlanSlot.FAILED: 0,
             PlanSlot.TERMS: 0,
             PlanSlot.TESTED: self._is_tested(rows),
+            PlanSlot.DONE: 0,
         }
         for slot, word in planned.items():
             plan[slot].store(word)
@@ -425,11 +427,14 @@ def _cells_kernel(module: ModuleBuilder, name: str, cells: Sequence[Callee], *, 
     code = module.function(name, VOID, given, "", linkage="", convention="ptx_kernel")
     memory, words = code.arguments
     plan = words.of(I64)
-    wanted = plan[PlanSlot.TESTED].load().ne(0) if tests else plan[PlanSlot.FAILED].load().eq(0)
+    tested = plan[PlanSlot.TESTED].load().ne(0)
+    wanted = tested if tests else _is_tested(plan) & plan[PlanSlot.FAILED].load().eq(0)
     planned = plan[PlanSlot.WHY].load().eq(int(Exit.ROWS)) & wanted
     thread, threads = _thread(code)
     terms = code.variable(I64, "terms", 0)
     with code.when(planned, "planned"):
+        if tests:
+            plan[PlanSlot.DONE].store(1)
         rows, passes, number = (plan[slot].load() for slot in (PlanSlot.ROWS, PlanSlot.PASSES, PlanSlot.LOOP))
         count = rows * passes
         for k, cell in enumerate(cells):
@@ -448,6 +453,11 @@ def _cells_kernel(module: ModuleBuilder, name: str, cells: Sequence[Callee], *, 
         if not tests:
             _join(code, plan[PlanSlot.TERMS], terms.load())
     code.ret()
+
+
+def _is_tested(plan: Pointer) -> Value:
+    """Whether no test of the planned cells is outstanding."""
+    return plan[PlanSlot.TESTED].load().eq(plan[PlanSlot.DONE].load())
 
 
 def _measure_kernel(module: ModuleBuilder) -> None:
@@ -483,9 +493,10 @@ def _steps_kernel(module: ModuleBuilder, function: Callee) -> None:
     given = {"ctl": POINTER, "R": POINTER, "M": POINTER, "n": I64, "counts": POINTER, "plan": POINTER}
     code = module.function(STEPS, VOID, given, "", linkage="", convention="ptx_kernel")
     control, registers, memory, n, counts, plan = code.arguments
-    why = plan.of(I64)[PlanSlot.WHY].load()
+    words = plan.of(I64)
+    why = words[PlanSlot.WHY].load()
     thread, _ = _thread(code)
-    goes_on = why.eq(int(Exit.ROWS)) | why.eq(int(Exit.PAUSED))
+    goes_on = why.eq(int(Exit.ROWS)) & _is_tested(words) | why.eq(int(Exit.PAUSED))
     nothing = Value(code, POINTER, "null")
     with code.when(goes_on & thread.eq(0), "on"):
         code.call(function, control, registers, memory, n, nothing, nothing, counts, plan)
@@ -526,20 +537,20 @@ def stepped_ptx(program: Program, variant: Variant, arch: str) -> str:
 #     machine = device_machine(program, device(0))
 #     machine.run()
 #
-# A run copies registers and memory to the device, launches the three kernels until the program has ended, and copies the state back. One thread of
+# A run copies registers and memory to the device, launches the kernels until the program has ended, and copies the state back. One thread of
 # the device executes the code outside parallel loops. A run stays on the CPU if it does not begin at an end of its program, or if cotangents move along. It goes on
 # in the interpreter on the CPU before an instruction that the translation leaves out. A failed check is undone there, too.
 #
 # Launches run in a thread of their own, so that Ctrl-C can stop the run between two launches, at a safepoint.
 
-#: rounds of three launches between two looks at the plan: 1, 2, 4, … up to this number
+#: rounds of launches between two looks at the plan: 1, 2, 4, … up to this number
 MOST_ROUNDS = 64
 #: exits behind which the run goes on in the next launch
 _GOES_ON = (Exit.ROWS, Exit.PAUSED)
 
 
 class SteppedKernels:
-    """The three kernels of a program, on a device. Raises DeviceError RG1003 if the driver does not accept them."""
+    """The kernels of a program, on a device. Raises DeviceError RG1003 if the driver does not accept them."""
 
     def __init__(self, program: Program, variant: Variant, where: Device) -> None:
         text = stepped_ptx(program, variant, where.target)
@@ -547,11 +558,12 @@ class SteppedKernels:
         blocks = min(kernel.blocks_per_multiprocessor(BLOCK) for kernel in self.kernels[1:])
         self.grid = max(1, blocks) * where.multiprocessors
 
-    def launch(self, run: list[Any], cells: list[Any], stream: Any) -> None:
-        """Queue the first three, in their order."""
+    def launch(self, run: list[Any], cells: list[Any], stream: Any, tests: bool) -> None:
+        """Queue steps and sums, with or without the tests between them."""
         steps, test, add, _ = self.kernels
         steps.launch(1, 1, run, stream)
-        test.launch(self.grid, BLOCK, cells, stream)
+        if tests:
+            test.launch(self.grid, BLOCK, cells, stream)
         add.launch(self.grid, BLOCK, cells, stream)
 
     def measure(self, words: list[Any], stream: Any) -> None:
@@ -646,7 +658,7 @@ class _SteppedRun:
             counts, plan = cuda.to_device(self.counts), cuda.to_device(self.plan)
             control[Slot.LOG] = address_of_array(log)
             words = cuda.to_device(control)
-            stream, rounds, measured = cuda.stream(), 1, True
+            stream, rounds, measured, tested = cuda.stream(), 1, True, False
             while self.why in _GOES_ON and not (self.stopping and self.why == Exit.PAUSED):
                 if self.stopping:
                     # The next safepoint ends the launch.
@@ -659,11 +671,12 @@ class _SteppedRun:
                     kernels.measure([memory, len(self.memory), plan], stream)
                 for _ in range(rounds):
                     given = [words, registers, memory, len(self.memory), counts, plan]
-                    kernels.launch(given, [memory, plan], stream)
+                    kernels.launch(given, [memory, plan], stream, tested)
                 plan.copy_to_host(self.plan, stream)
                 stream.synchronize()
-                self.why, measured = int(self.plan[PlanSlot.WHY]), bool(self.plan[PlanSlot.TESTED])
-                rounds = min(2 * rounds, MOST_ROUNDS)
+                self.why = int(self.plan[PlanSlot.WHY])
+                measured = tested = bool(self.plan[PlanSlot.TESTED])
+                rounds = 1 if tested and not self.plan[PlanSlot.DONE] else min(2 * rounds, MOST_ROUNDS)
             self._receive((words, control), (registers, self.registers), (log, self.log), (counts, self.counts))
             self.memory[:] = memory.copy_to_host()[:-1]
         control[Slot.LOG] = self.log.ctypes.data

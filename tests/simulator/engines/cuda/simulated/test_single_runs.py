@@ -100,7 +100,7 @@ againb: goto.ne r6, r251, again
 """
 
 
-@pytest.mark.parametrize(("word", "tested", "measured"), [(1, 0, 1), (1 << 47, 0, 1), (1 << 50, 5, 2)])
+@pytest.mark.parametrize(("word", "tested", "measured"), [(1, 0, 1), (1 << 47, 0, 1), (1 << 50, 5, 4)])
 def test_cells_are_tested_where_the_bound_says_too_little(
     make: Any, host: Any, word: int, tested: int, measured: int
 ) -> None:
