@@ -11,7 +11,7 @@ from __future__ import annotations
 import ctypes
 import re
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
 from typing import Any, ClassVar
@@ -150,6 +150,8 @@ class HostSteppedKernels:
     #: rounds in which cells were tested, and measurements
     tested: ClassVar[int] = 0
     measured: ClassVar[int] = 0
+    #: launches of many rounds at once
+    graphs: ClassVar[int] = 0
 
     def __init__(self, program: Program, variant: Any, device: Any) -> None:
         text = on_host(stepped_ir(program, variant), STEPPED)
@@ -177,6 +179,14 @@ class HostSteppedKernels:
             self.rounds.append(tuple(int(plan[slot]) for slot in (PlanSlot.LOOP, PlanSlot.ROWS, PlanSlot.PASSES)))
             type(self).refused += int(plan[PlanSlot.FAILED])
             type(self).tested += int(plan[PlanSlot.TESTED])
+
+    def repeated(self, times: int, run: list[Any], cells: list[Any], stream: Any) -> Callable[[], None]:
+        def launch() -> None:
+            type(self).graphs += 1
+            for _ in range(times):
+                self.launch(run, cells, stream, tests=False)
+
+        return launch
 
     def measure(self, words: list[Any], stream: Any) -> None:
         type(self).measured += 1

@@ -254,12 +254,37 @@ class Kernel:
         return self.blocks_per_multiprocessor(block) * block / self.device.threads_per_multiprocessor
 
     def launch(self, grid: int, block: int, arguments: Sequence[Any], stream: Any) -> None:
-        """Queue `grid` blocks of `block` threads in a stream of Numba. `arguments`: device arrays, and integers of 64 bits."""
-        from cuda.core import LaunchConfig, Stream, launch
+        """Queue `grid` blocks of threads in a stream of Numba or a graph. `arguments`: device arrays, and 64-bit integers."""
+        from cuda.core import LaunchConfig, launch
 
         words = [a if isinstance(a, int) else address_of_array(a) for a in arguments]
-        queue = Stream.from_handle(int(stream.__cuda_stream__()[1]))
+        queue = _queue(stream) if hasattr(stream, "__cuda_stream__") else stream
         launch(queue, LaunchConfig(grid=grid, block=block), self._kernel, *words)
+
+
+def _queue(stream: Any) -> Any:
+    """A stream of Numba as one of cuda.core."""
+    from cuda.core import Stream
+
+    return Stream.from_handle(int(stream.__cuda_stream__()[1]))
+
+
+def graph_of(stream: Any, launches: Callable[[Any], None]) -> Callable[[], None]:
+    """What queues launches in a stream at once, as a graph of the driver; `launches(graph)` launches them.
+
+    Trap: it keeps no array alive.
+    """
+    queue = _queue(stream)
+    with translated_errors("recording launches"):
+        builder = queue.create_graph_builder()
+        builder.begin_building()
+        launches(builder)
+        graph = builder.end_building().complete()
+
+    def launch() -> None:
+        graph.launch(queue)
+
+    return launch
 
 
 def compiled_by_numba(

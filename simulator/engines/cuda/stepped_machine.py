@@ -27,7 +27,7 @@ words as they are before the first sum, so test and sum are two launches.
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from enum import IntEnum
 from functools import lru_cache, reduce
@@ -44,7 +44,7 @@ from retrograd.isa.words import Format
 from retrograd.simulator.engines.array_words import ArrayWords, zeros
 from retrograd.simulator.engines.cuda.batch import BLOCK
 from retrograd.simulator.engines.cuda.kernels import optimisation_level
-from retrograd.simulator.engines.cuda.runtime import Device, Kernel, address_of_array, device, on, profiled
+from retrograd.simulator.engines.cuda.runtime import Device, Kernel, address_of_array, device, graph_of, on, profiled
 from retrograd.simulator.engines.llvm.builder import (
     CONSTANT,
     I1,
@@ -566,6 +566,15 @@ class SteppedKernels:
             test.launch(self.grid, BLOCK, cells, stream)
         add.launch(self.grid, BLOCK, cells, stream)
 
+    def repeated(self, times: int, run: list[Any], cells: list[Any], stream: Any) -> Callable[[], None]:
+        """What queues `times` rounds without tests at once: a launch from Python takes longer than many a round."""
+
+        def rounds(graph: Any) -> None:
+            for _ in range(times):
+                self.launch(run, cells, graph, tests=False)
+
+        return graph_of(stream, rounds)
+
     def measure(self, words: list[Any], stream: Any) -> None:
         """Queue the last one."""
         self.kernels[3].launch(self.grid, BLOCK, words, stream)
@@ -659,19 +668,24 @@ class _SteppedRun:
             control[Slot.LOG] = address_of_array(log)
             words = cuda.to_device(control)
             stream, rounds, measured, tested = cuda.stream(), 1, True, False
+            run, cells = [words, registers, memory, len(self.memory), counts, plan], [memory, plan]
+            many: Callable[[], None] | None = None
             while self.why in _GOES_ON and not (self.stopping and self.why == Exit.PAUSED):
                 if self.stopping:
                     # The next safepoint ends the launch.
                     self.plan[PlanSlot.SLICE] = 0
-                    plan = cuda.to_device(self.plan, stream)
+                    plan.copy_to_device(self.plan, stream)
                     rounds = 1
                 if measured:
                     self.plan[PlanSlot.BOUND] = 0
-                    plan = cuda.to_device(self.plan, stream)
+                    plan.copy_to_device(self.plan, stream)
                     kernels.measure([memory, len(self.memory), plan], stream)
-                for _ in range(rounds):
-                    given = [words, registers, memory, len(self.memory), counts, plan]
-                    kernels.launch(given, [memory, plan], stream, tested)
+                if rounds < MOST_ROUNDS or tested:
+                    for _ in range(rounds):
+                        kernels.launch(run, cells, stream, tested)
+                else:
+                    many = many or kernels.repeated(MOST_ROUNDS, run, cells, stream)
+                    many()
                 plan.copy_to_host(self.plan, stream)
                 stream.synchronize()
                 self.why = int(self.plan[PlanSlot.WHY])

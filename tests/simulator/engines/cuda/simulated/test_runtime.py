@@ -209,6 +209,36 @@ def test_launches_of_cuda_core(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (stream, launched.grid, launched.block) == (("own", 0xABC0), (3, 1, 1), (32, 1, 1))
     assert isinstance(loaded, Loaded)
     assert arguments == [words.ctypes.data, 5]
+    # Launches that a graph records; the real one has the same methods.
+    real = importlib.import_module("cuda.core.graph")
+    calls: list[Any] = []
+
+    class Graph:
+        def launch(self, queue: Any) -> None:
+            calls.append(("launched", queue))
+
+    class Builder:
+        def begin_building(self) -> None:
+            calls.append("begin")
+
+        def end_building(self) -> Any:
+            calls.append(len(made))
+            return self
+
+        def complete(self) -> Graph:
+            return Graph()
+
+    assert all(callable(getattr(real.GraphBuilder, name)) for name in vars(Builder) if not name.startswith("__"))
+    assert callable(real.Graph.launch)
+    assert callable(importlib.import_module("cuda.core._stream").Stream.create_graph_builder)
+    queue, builder = type("Queue", (), {"create_graph_builder": lambda self: builder})(), Builder()
+    monkeypatch.setattr(core.Stream, "from_handle", staticmethod(lambda handle: queue))
+    launch = runtime.graph_of(foreign, lambda graph: [kernel.launch(1, 32, [k], graph) for k in range(2)])
+    assert [one[0] for one in made[2:]] == [builder, builder]
+    assert [one[3:] for one in made[2:]] == [(0,), (1,)]
+    launch()
+    launch()
+    assert calls == ["begin", 4, ("launched", queue), ("launched", queue)]
 
 
 def test_ranges_of_the_profiler(monkeypatch: pytest.MonkeyPatch) -> None:

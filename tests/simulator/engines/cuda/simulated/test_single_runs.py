@@ -44,7 +44,7 @@ def host(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     monkeypatch.setattr(stepped_machine, "FEW_PASSES", 4)
     stepped_machine._kernels.cache_clear()
     found.rounds.clear()
-    found.refused = found.tested = found.measured = 0
+    found.refused = found.tested = found.measured = found.graphs = 0
     yield found
     stepped_machine._kernels.cache_clear()
 
@@ -178,6 +178,18 @@ def test_an_interrupt_leaves_a_state_that_goes_on(make: Any, host: Any, monkeypa
     both.reference.run(taken)
     both.check()
     both.run()
+
+
+def test_many_rounds_are_launched_at_once(make: Any, host: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rounds that need no test, and rounds behind a test that no launch made."""
+    monkeypatch.setattr(stepped_machine, "MOST_ROUNDS", 2)
+    for word, graphs in ((1, 3), (1 << 50, 1)):
+        host.graphs = 0
+        both = Lockstep(make, rg.assemble(GROWING))
+        both.set(lambda m, word=word: fill(m, [*range(200), *[word] * 200]))
+        both.run()
+        assert host.graphs == graphs
+    assert host.tested
 
 
 def test_a_longer_slice_takes_fewer_launches(make: Any, host: Any, monkeypatch: pytest.MonkeyPatch) -> None:
