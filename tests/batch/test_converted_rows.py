@@ -362,7 +362,7 @@ bottom: goto.ne r1, r0, top
 @pytest.mark.parametrize("odd", [0, 1, 7])
 @pytest.mark.parametrize("count", [1, 5, 8, 24, 128, 131, 300])
 def test_blocks_of_groups(count: int, odd: int, masks: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each group has its own memory, results, counts and sums, in one block or several; `odd` rows take other ways, or do not end."""
+    """Each group has its own memory, results, counts and sums; `odd` rows take other ways, or do not end."""
     monkeypatch.setattr(loops, "_loops", {})
     monkeypatch.setattr(jit_compiler(), "diverging", masks)
     program, rng = rg.assemble(TRIANGLE), np.random.default_rng(count)

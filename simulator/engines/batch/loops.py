@@ -420,7 +420,7 @@ class LaneLoop(ArrayLoop):
 
     @contextmanager
     def _groups(self, first: Value, count: Value, name: str) -> Iterator[tuple[Value, Value, Pointer]]:
-        """A loop over the groups of a block: the number of the group, that of its first instance, and its report. `memory` is its memory."""
+        """A loop over the groups of a block, `memory` being theirs: number of the group, of its first instance, and its report."""
         whole = self.memory
         with self.code.loop(count, name) as g:
             self.memory = whole[g * self.apart]
