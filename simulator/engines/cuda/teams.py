@@ -96,7 +96,7 @@ class TeamLoop:
     #: address of an access -> the region in which it must lie, of those with a hint
     regions: Mapping[int, Range]
     accesses: Mapping[int, Access]
-    #: the number of passes, at most LONG
+    #: the number of passes, at most LONG; LONG where words of the run decide
     length: int
 
     @property
@@ -134,16 +134,22 @@ def _loops(flow: Flow, hints: Hints) -> tuple[TeamLoop, ...]:
     w = flow.program.format
     if storage(w).bits != w.width or not hints.accesses:
         return ()
-    out: list[TeamLoop] = []
     edges = without_calls(flow)
     constants = _constants(flow, edges)
-    for loop in nested_loops(flow):
-        if not any(loop.nodes & found.nodes for found in out):
-            try:
-                out.append(_Analysis(flow, hints, loop, edges, constants).loop)
-            except Refusal:
-                continue
-    return tuple(out)
+
+    def chosen(guessed: bool) -> tuple[TeamLoop, ...]:
+        out: list[TeamLoop] = []
+        for loop in nested_loops(flow)[:: -1 if guessed else 1]:
+            if not any(loop.nodes & found.nodes for found in out):
+                try:
+                    out.append(_Analysis(flow, hints, loop, edges, constants, guessed).loop)
+                except Refusal:
+                    continue
+        return tuple(out)
+
+    # The steps of a simulation are as many as an argument says, and depend on each other: loops in a step come first.
+    found = chosen(guessed=False)
+    return found if any(loop.length >= WORTH for loop in found) else chosen(guessed=True) or found
 
 
 class _Analysis:
@@ -156,6 +162,7 @@ class _Analysis:
         loop: LoopSummary,
         edges: Mapping[Node, list[Node]],
         constants: Mapping[Node, Mapping[int, int]],
+        guessed: bool,
     ) -> None:
         self.flow, self.forms = flow, AffineForms(flow.program.format)
         landings = [n for n in loop.nodes if n[1] and (n[0], False) in flow.blocks and (n[0], False) not in loop.nodes]
@@ -174,7 +181,7 @@ class _Analysis:
             raise Refusal("it is a part of a procedure that it calls")
         addresses = sorted({at for node in self.nodes for at in flow.blocks[node]})
         self.steps = {at: step_of(flow.code[at], flow.program.format) for at in addresses}
-        length = self._length(loop, constants)
+        length = self._length(loop, constants, guessed)
         if length is None:
             raise Refusal("its length depends on words of the run")
         if any(found.unerases or found.drops for found in self.steps.values()):
@@ -206,8 +213,11 @@ class _Analysis:
             todo += new
         return found
 
-    def _length(self, loop: LoopSummary, constants: Mapping[Node, Mapping[int, int]]) -> int | None:
-        """The number of passes, if the registers of the closing branch begin as constants and change by constants."""
+    def _length(self, loop: LoopSummary, constants: Mapping[Node, Mapping[int, int]], guessed: bool) -> int | None:
+        """The number of passes, if the registers of the closing branch change by constants and begin as constants.
+
+        `guessed`: LONG if they begin as words of the run, and else None.
+        """
         own = loop.nodes.difference(*(inner.nodes for inner in loop.inner))
         at, known = self.closing[0], constants.get((self.landing[0], False), {})
         words, by = {}, {}
@@ -215,9 +225,13 @@ class _Analysis:
             sites = [one for node in self.nodes for one in self.flow.blocks[node] if r in written(self.flow.code[one])]
             inside = {one for node in own for one in self.flow.blocks[node]}
             terms = [_constant_term(self.flow.code[one], self.steps[one], r, self.forms) for one in sites]
-            if r not in known or None in terms or not inside.issuperset(sites):
+            if None in terms or not inside.issuperset(sites):
                 return None
-            words[where], by[where] = known[r], sum(filter(None, terms))
+            by[where] = sum(filter(None, terms))
+            if r in known:
+                words[where] = known[r]
+        if guessed or words.keys() < by.keys():
+            return LONG if guessed and words.keys() < by.keys() else None
         tree, goes = self.steps[at].after["br"], self.landing[0] - at
         given = {"imm": self.flow.code[at].imm, "br": 0}
         for passes in range(1, LONG):

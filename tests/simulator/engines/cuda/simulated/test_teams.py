@@ -137,6 +137,31 @@ def test_a_mixture(divided: Any, team: int) -> None:
     assert not on_gpus._undivided
 
 
+@reversible
+def rows_of(out: fixed, w: Array[fixed, "d"], x: Array[fixed, "n", "d"], count: int, steps: int) -> None:
+    """Σ of the first rows of x · w, squared, some times."""
+    for _ in range(steps):
+        for i in range(count):
+            with rg.routine() as r:
+                e = x[i] @ w
+            out += e * e
+            ~r
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 17, 30])
+def test_a_length_of_the_run(divided: Any, count: int) -> None:
+    """As many passes as an argument says, inside a loop with as many; a program has a kernel of teams for them."""
+    x = np.random.default_rng(4).uniform(-1, 1, (2, 30, 3))
+    for f in (rows_of, rg.grad(rows_of, "w")):
+        found, expected = (
+            rg.vmap(f, (0, None, 0, None, None), engine=engine)(np.zeros(2), np.ones(3), x, count, 2)
+            for engine in ("cuda", "native")
+        )
+        assert all(map(np.array_equal, arrays(found), arrays(expected)))
+    assert divided == [(32, 2)] * 2
+    assert not on_gpus._undivided
+
+
 def test_passes_that_depend_on_each_other(divided: Any) -> None:
     """The gradient of a mixture rounds products of cotangents that earlier passes leave: later batches use one thread."""
     compiled, rows, arguments = mixture(2, 9)
@@ -338,8 +363,15 @@ def test_planted_faults_are_found(
 
 
 def test_threads_for_a_loop() -> None:
-    """A power of two, at most a thread a pass behind the first one; short loops, and those of unknown length, have one."""
+    """A power of two, at most a thread a pass behind the first one; short loops have one."""
     found = {points: most_threads(mixture(1, points)[0].program, False) for points in (2, 7, 8, 9, 17, 40)}
     assert found == {2: 1, 7: 1, 8: 4, 9: 8, 17: 16, 40: 32}
     compiled, _ = words_of(bessel.bessel, (np.zeros(1), np.ones(1)))
     assert not team_loops(compiled.program)
+    compiled, _ = words_of(
+        rows_of, (np.zeros(1), np.ones((1, 3)), np.ones((1, 30, 3)), np.ones(1, int), np.ones(1, int))
+    )
+    assert most_threads(compiled.program, False) == 32
+    (loop,) = team_loops(compiled.program)
+    inside = compiled.program.instructions[loop.landing[0] : loop.closing[0] + 1]
+    assert [i.opcode.name for i in inside if i.opcode.name.startswith("goto")] == ["goto.ne"]
