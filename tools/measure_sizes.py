@@ -52,22 +52,25 @@ class Case(NamedTuple):
     grade: int = 6
     #: micro-operations of a thread in a turn
     slots: int = 1
+    #: words of data of a thread
+    data: int = 1024
 
     def __str__(self) -> str:
         more = (f" grade {self.grade}" if self.grade != 6 else "") + (f" {self.slots} slots" if self.slots > 1 else "")
-        return f"{self.core} {self.lanes} {self.format}{more}"
+        return f"{self.core} {self.lanes} {self.format}{more}" + (f" {self.data} words" if self.data != 1024 else "")
 
     @property
     def aim(self) -> int:
         """The clock that the placement aims for, in MHz."""
         if self.core == BARREL:
-            return 95
+            return 95 if self.format == SMALL else 70
         return 60 if self.core != "fast" else 75 if self.grade == 6 else 95
 
     @property
     def title(self) -> str:
         """The name of the core in tables."""
-        return f"barrel, {self.lanes} threads" + self._slots if self.core == BARREL else self.core
+        words = f", {self.data} words" if self.data != 1024 else ""
+        return f"barrel, {self.lanes} threads{words}" + self._slots if self.core == BARREL else self.core
 
     @property
     def timed(self) -> str:
@@ -86,6 +89,8 @@ CASES = (
     Case("fast", 1, SMALL, 8),
     Case("barrel", 8, SMALL),
     Case("barrel", 8, SMALL, slots=2),
+    # With 1024 words of data it needs 251 of the 208 block RAMs.
+    Case("barrel", 8, LARGE, data=256),
 )
 Results = dict[Case, dict[str, Any]]
 
@@ -103,7 +108,8 @@ def results() -> Results:
 
 def _case(document: Mapping[str, Any]) -> Case:
     of = Format(**document["format"])
-    return Case(document["core"], document["lanes"], of, document["grade"], document.get("slots", 1))
+    slots = document.get("slots", 1)
+    return Case(document["core"], document["lanes"], of, document["grade"], slots, document["data_words"])
 
 
 def store(document: Mapping[str, Any]) -> None:
@@ -121,7 +127,7 @@ def measure(case: Case, seeds: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         command = (
             sys.executable, "-m", "retrograd.cli.main", "hdl", "synth", "--json", "--format", f"{w.width},{w.frac}", "--core", case.core,
-            *lanes, "--seeds", str(seeds), "--grade", str(case.grade), "--mhz", str(case.aim), "--folder", folder,
+            *lanes, "--data", str(case.data), "--seeds", str(seeds), "--grade", str(case.grade), "--mhz", str(case.aim), "--folder", folder,
         )  # fmt: skip
         document: dict[str, Any] = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
     return document
