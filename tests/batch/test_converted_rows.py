@@ -361,10 +361,12 @@ bottom: goto.ne r1, r0, top
 @pytest.mark.parametrize("masks", [True, False])
 @pytest.mark.parametrize("odd", [0, 1, 7])
 @pytest.mark.parametrize("count", [1, 5, 8, 24, 128, 131, 300])
-def test_blocks_of_groups(count: int, odd: int, masks: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocks_of_groups(lanes: int, count: int, odd: int, masks: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each group has its own memory, results, counts and sums; `odd` rows take other ways, or do not end."""
     monkeypatch.setattr(loops, "_loops", {})
     monkeypatch.setattr(jit_compiler(), "diverging", masks)
+    # Code is kept by the number of lanes, and not by whether they diverge.
+    monkeypatch.setattr(jit_compiler(), "lanes", lanes if masks else min(lanes, 4))
     program, rng = rg.assemble(TRIANGLE), np.random.default_rng(count)
     passes, start = np.full(count, 3), rng.integers(-(2**40), 2**40, count)
     passes[rng.integers(0, count, odd)] = rng.integers(1, 9, odd)
