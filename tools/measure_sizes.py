@@ -89,7 +89,7 @@ CASES = (
     Case("fast", 1, SMALL, 8),
     Case("barrel", 8, SMALL),
     Case("barrel", 8, SMALL, slots=2),
-    # With 1024 words of data it needs 251 of the 208 block RAMs; with 256 words and 203 nextpnr finds no placement.
+    # With 1024 words of data it needs 251 of the 208 block RAMs, with 256 words 203.
     Case("barrel", 8, LARGE, data=128),
 )
 Results = dict[Case, dict[str, Any]]
