@@ -17,6 +17,7 @@ import retrograd as rg
 from retrograd import Array, fixed, reversible
 from retrograd.runtime import _batch_runs as batch_runs
 from retrograd.runtime._arrays import WordArray
+from tests.simulator.engines.batch.test_batch import COUNTDOWN
 
 FORMATS = ["Q2.2", "Q4.4", "Q8.8", "Q4.12", "Q16.16", "Q8.24", "Q32.32", "Q16.48", "Q1.63"]
 #: lanes are for words that fill their bytes
@@ -341,21 +342,11 @@ def test_only_elements_of_more_than_53_bits_run_again(monkeypatch: pytest.Monkey
     found = step(np.full(100, 2.0**-32), xs)
     assert counts == [100, 100, 2]
     assert rg.fixed.to_words(found.y, Format.named("Q32.32")).tolist() == [(int(x * 2) << 31) + 1 for x in xs]
-
-
-#: M[1] += M[0] + (M[0] − 1) + … + 1; without end where M[0] = 0
-TRIANGLE = """
-        .memory 4
-        start
-        ld.add r1, [r0]
-        add r2, r1
-top:    from.ne r1, r2, bottom
-        st.add [r0 + 1], r1
-        sub r1, 1
-bottom: goto.ne r1, r0, top
-        ld.sub r2, [r0]
-        finish
-"""
+    roots, large = np.ones(9), np.zeros(9)
+    roots[[3, 7]], large[3] = -1.0, 2.0**22
+    with pytest.raises(rg.ElementTrap, match="element 3:") as trap:
+        rg.vmap(root, engine="translated")(large, roots)
+    assert list(trap.value.result.traps) == [3, 7]
 
 
 @pytest.mark.parametrize("masks", [True, False])
@@ -367,7 +358,7 @@ def test_blocks_of_groups(lanes: int, count: int, odd: int, masks: bool, monkeyp
     monkeypatch.setattr(jit_compiler(), "diverging", masks)
     # Code is kept by the number of lanes, and not by whether they diverge.
     monkeypatch.setattr(jit_compiler(), "lanes", lanes if masks else min(lanes, 4))
-    program, rng = rg.assemble(TRIANGLE), np.random.default_rng(count)
+    program, rng = rg.assemble(COUNTDOWN), np.random.default_rng(count)
     passes, start = np.full(count, 3), rng.integers(-(2**40), 2**40, count)
     passes[rng.integers(0, count, odd)] = rng.integers(1, 9, odd)
     passes[rng.integers(0, count, odd // 3)] = 0

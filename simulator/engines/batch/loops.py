@@ -358,7 +358,7 @@ class LaneLoop(ArrayLoop):
     """The batch loop under construction.
 
     Groups of as many instances as lanes form a block, in which each group has a memory. A range of the table is read once for
-    a block; for a group alone that took two thirds of the time of a short program.
+    a block: with a block for each group, a batch of cubic polynomials takes 1.4 times as long.
     """
 
     #: the lane whose memory is meant

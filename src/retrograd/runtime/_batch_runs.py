@@ -246,6 +246,7 @@ def add_words(out: BatchWords, request: Request, compiled: Compiled, loaded: Loa
         numbers = {r: Numbers() for r, found in zip(kept, out.results, strict=True) if found.reals is not None}
         other = run_rows(replace(request, progress=False), compiled, loaded.at(which), kept, numbers=numbers)
         out.replace_rows(which, other)
+        out.traps = dict(sorted(out.traps.items()))
     out.after = _joined_words(out.results, len(loaded))
 
 
