@@ -14,9 +14,9 @@ import numpy as np
 from retrograd.benchmarks import references
 from retrograd.benchmarks.peers.on_gpu import CHUNK
 from retrograd.benchmarks.workload import Measurements
-from retrograd.benchmarks.workloads import dense
+from retrograd.benchmarks.workloads import dense, simulations
 from retrograd.benchmarks.workloads.adbench import measurements as around
-from retrograd.examples import bessel, bundle_adjustment, gmm, graph_embedding, leapfrog
+from retrograd.examples import bessel, bundle_adjustment, gmm, graph_embedding, leapfrog, wave
 from retrograd.isa.words import Format
 
 import retrograd as rg
@@ -48,6 +48,8 @@ class CallSizes(Protocol):
     @property
     def systems(self) -> tuple[int, int]: ...
     @property
+    def wave(self) -> tuple[int, int]: ...
+    @property
     def repeats(self) -> int: ...
 
 
@@ -75,7 +77,7 @@ def call_rows(sizes: CallSizes) -> Iterator[dict[str, Any]]:
         expected, of_host = timed(functools.partial(_called, f), arguments, sizes.repeats)
         parts = zip(_arrays(found), _arrays(expected), strict=True)
         same = all(np.asarray(one).tobytes() == np.asarray(other).tobytes() for one, other in parts)
-        count = len(arguments[0])
+        count = np.size(arguments[1]) if "wave" in name else len(arguments[0])
         yield {"workload": name, "instances": count, "device_ms": took, "host_ms": of_host, "same": same}
 
 
@@ -108,6 +110,7 @@ def _calls(sizes: CallSizes) -> Iterator[tuple[str, Callable[..., Any], tuple[An
     yield _mixtures(sizes)
     yield _regressions(sizes)
     yield _planets(sizes)
+    yield from _waves(sizes)
 
 
 def _mixtures(sizes: CallSizes) -> tuple[str, Callable[..., Any], tuple[Any, ...]]:
@@ -137,6 +140,21 @@ def _planets(sizes: CallSizes) -> tuple[str, Callable[..., Any], tuple[Any, ...]
     axes = {p.name: 0 if p.name == "q" else None for p in leapfrog.leapfrog.parameters}
     f = rg.vmap(leapfrog.leapfrog, axes, engine="cuda", precision="ignore")
     return f"leapfrog, nine bodies, {steps} steps, {total} systems", f, (places, v, gm, steps)
+
+
+def _waves(sizes: CallSizes) -> Iterator[tuple[str, Callable[..., Any], tuple[Any, ...]]]:
+    """Single runs: a wave, and the gradient of its misfit by the medium."""
+    n, steps = sizes.wave
+    d = simulations.wave_data(n, steps)
+    name = f"wave, {n} × {n} cells, {steps} steps"
+    yield name, functools.partial(_propagated, steps), (d.q, d.p, d.c)
+    gradient = rg.value_and_grad(wave.misfit, "c", engine="cuda")
+    yield f"{name}, gradient", gradient, (0.0, d.q, d.p, d.c, d.seen, d.line, steps)
+
+
+def _propagated(steps: int, *fields: Any) -> Any:
+    """(q, p) behind the steps."""
+    return tuple(rg.run(wave.propagate, *fields, steps, engine="cuda").values[:2])
 
 
 def _arrays(found: Any) -> list[Any]:

@@ -160,19 +160,20 @@ Objective = Callable[["Reals"], "tuple[float, Reals]"]
 def objective(s: Survey, seen: Reals, gpu: str | None = None) -> Objective:
     """v ↦ (J(v), ∂J/∂v on the unknown cells), for velocities v of all cells.
 
-    gpu: None: a batch of shots on the cores of the CPU. "shots": the same batch with a thread of a GPU for each shot,
-    on recordings that lie on the device. "cells": one shot after another, each with all threads on its cells,
-    and a sum over the shots in floating point.
+    gpu: None: a batch of shots on the cores of the CPU. "shots": the same batch with a thread of a GPU for each shot.
+    "cells": one shot after another, each with all threads on its cells, and a sum over the shots in floating point.
+    Fields at rest and recordings lie on the device; c is copied there once an iteration.
     """
     known: tuple[Any, ...] = s.sources, s.pulse, s.receivers, seen
     if gpu == "cells":
         one = rg.value_and_grad(misfit, "c", loss="loss", engine="cuda")
+        rest, pulse = rg.on_device(s.rest), rg.on_device(s.pulse)
+        shots = [(source, rg.on_device(d)) for source, d in zip(s.sources, seen, strict=True)]
 
         def total(q: Reals, p: Reals, c: Reals) -> tuple[Any, Any]:
-            each = [
-                one(0.0, q, p, c, source, s.pulse, s.receivers, d) for source, d in zip(s.sources, seen, strict=True)
-            ]
-            return sum(value for value, _ in each), sum(slope for _, slope in each)
+            there = rg.on_device(c)
+            each = [one(0.0, rest, rest, there, source, pulse, s.receivers, d) for source, d in shots]
+            return sum(value for value, _ in each), sum(slope.numpy() for _, slope in each)
 
     else:
         if gpu == "shots":

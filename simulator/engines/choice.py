@@ -16,7 +16,10 @@ from retrograd.simulator.machine import Machine
 
 
 def machine_for(program: Program, engine: str = "auto", **modes: Any) -> Machine:
-    """A machine of that engine, with `modes` as Machine takes them. Raises InputError RG1001, DeviceError, and the errors of Machine."""
+    """A machine of that engine, with `modes` as Machine takes them; for `cuda`, `where` may be the device.
+
+    Raises InputError RG1001, DeviceError, and the errors of Machine.
+    """
     found = engine_named(engine)
     if found == "reference":
         tiering.record(Decision("reference", Reason.NAMED))

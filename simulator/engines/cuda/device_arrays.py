@@ -21,7 +21,10 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from retrograd.isa.diagnostics import DeviceError, Diagnostic
+from retrograd.isa.encoding import Instruction, encode
 from retrograd.isa.program import Program
+from retrograd.isa.table import TABLE
+from retrograd.isa.words import Format
 from retrograd.simulator.engines.array_words import DTYPES
 from retrograd.simulator.engines.batch.cpu import WordMatrix, memory_of
 from retrograd.simulator.engines.batch.layout import BatchLayout, exact_sums, width
@@ -436,3 +439,26 @@ class DeviceRuns:
                 self._tables.popitem(last=False)
         self._tables.move_to_end(key)
         return found
+
+
+# -----------------------------------------------------------------------------
+# Numbers of an array as words, and its words as numbers: a batch of runs that do nothing, each on one word.
+
+_NOTHING = tuple(encode(Instruction(TABLE.by_name[name])) for name in ("start", "finish"))
+_PLAIN: dict[str, Any] = {"backward": False, "overflow": True, "checks": True, "cycles": False, "core": "small"}
+_converters: dict[tuple[Format, int], DeviceRuns] = {}
+
+
+def convert(where: Device, w: Format, count: int, given: GivenRows, kept: KeptRows) -> NDArray[np.int64]:
+    """kept[i] := given[i], as words or as numbers, for i < count. Returns the marks: see `Mark`."""
+    key = w, where.index
+    if key not in _converters:
+        program = Program(_NOTHING, memory=1, format=w)
+        _converters[key] = DeviceRuns(program, where, BatchLayout.first(1), _PLAIN)
+    return _converters[key](count, [given], [kept]).marks
+
+
+def words_at(array: Any) -> GivenRows:
+    """The words of a device array, an element a row."""
+    size = array.dtype.itemsize
+    return GivenRows(address_of_array(array), size, size, size)

@@ -27,13 +27,13 @@ words as they are before the first sum, so test and sum are two launches.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from enum import IntEnum
 from functools import lru_cache, reduce
 from hashlib import sha256
 from operator import or_
-from typing import Any
+from typing import Any, cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,8 +42,9 @@ from retrograd.isa.program import Program
 from retrograd.isa.table import TABLE, Table
 from retrograd.isa.words import Format
 from retrograd.simulator.engines.array_words import ArrayWords, zeros
-from retrograd.simulator.engines.cuda.batch import BLOCK
-from retrograd.simulator.engines.cuda.kernels import optimisation_level
+from retrograd.simulator.engines.cuda.batch import BLOCK, GivenRows, KeptRows, device_memory
+from retrograd.simulator.engines.cuda.device_arrays import convert, words_at
+from retrograd.simulator.engines.cuda.kernels import Mark, optimisation_level
 from retrograd.simulator.engines.cuda.runtime import Device, Kernel, address_of_array, device, graph_of, on, profiled
 from retrograd.simulator.engines.llvm.builder import (
     CONSTANT,
@@ -71,6 +72,7 @@ from retrograd.simulator.engines.translator.row_sharing import MANY, PAUSE, RowD
 from retrograd.simulator.engines.translator.translate import Translator, executed_by, most_lost_words
 from retrograd.simulator.engines.translator.vector_loops import PASSES, ParallelLoop, find_parallel_loops, single_row
 from retrograd.simulator.machine import Machine, Snapshot
+from retrograd.simulator.stores import SparseWords, Store
 
 #: the kernels, in the order of their launches
 STEPS, TEST, ADD, MEASURE = "retrograd_steps", "retrograd_test", "retrograd_add", "retrograd_measure"
@@ -537,9 +539,11 @@ def stepped_ptx(program: Program, variant: Variant, arch: str) -> str:
 #     machine = device_machine(program, device(0))
 #     machine.run()
 #
-# A run copies registers and memory to the device, launches the kernels until the program has ended, and copies the state back. One thread of
-# the device executes the code outside parallel loops. A run stays on the CPU if it does not begin at an end of its program, or if cotangents move along. It goes on
-# in the interpreter on the CPU before an instruction that the translation leaves out. A failed check is undone there, too.
+# A run copies registers, and memory unless it is there, to the device, and launches the kernels until the program has
+# ended. Memory stays there until the host reads it (`ResidentWords`). One thread of the device executes the code
+# outside parallel loops. A run stays on the CPU if it does not begin at an end of its program, or if cotangents move
+# along. It goes on in the interpreter on the CPU before an instruction that the translation leaves out. A failed check
+# is undone there, too.
 #
 # Launches run in a thread of their own, so that Ctrl-C can stop the run between two launches, at a safepoint.
 
@@ -585,10 +589,168 @@ def _kernels(code: tuple[int, ...], w: Format, table: Table, variant: Variant, w
     return SteppedKernels(Program(code, format=w, table=table), variant, where)
 
 
+class ResidentWords(ArrayWords):
+    """The memory of a machine, on the host or on the device, wherever it was used last.
+
+    words[i], words[i:j], and `part`     of a memory on the device: only these words are copied
+    array                                all words; they lie on the host from then on
+    """
+
+    __slots__ = ("_block", "_format", "_held", "_parts", "_words", "where")
+    #: parts that are read one by one; then all words are copied to the host, since to copy a word takes microseconds
+    _FEW = 64
+
+    def __init__(self, count: int, w: Format, where: Device) -> None:
+        """Zeros, on the host."""
+        self.where, self._format, self._parts = where, w, 0
+        #: the words on the device, and the memory that they lie in; None while they are on the host
+        self._words: Any = None
+        self._block: Any = None
+        #: the words on the host, with a spare one behind the last, as `words_with_spare`
+        self._held = zeros(count + 1, w)
+
+    def __len__(self) -> int:
+        return len(self._held) - 1
+
+    @property
+    def is_there(self) -> bool:
+        """Whether the words lie on the device."""
+        return self._words is not None
+
+    @property
+    def array(self) -> NDArray[Any]:
+        if self._words is not None:
+            with on(self.where):
+                self._words.copy_to_host(self._held)
+            self._leave()
+        return self._held[:-1]
+
+    @array.setter
+    def array(self, array: NDArray[Any]) -> None:
+        self._leave()
+        self._held[:-1] = array
+
+    def renew(self, words: SparseWords) -> None:
+        self._leave()
+        self._held[:] = 0
+        for address, word in words.written():
+            self._held[address] = word
+
+    def there(self) -> Any:
+        """All words and the spare one as an array on the device, where they lie from now on."""
+        if self._words is None:
+            self._take().copy_to_device(self._held)
+        return self._words
+
+    def clear_there(self) -> None:
+        """Set all words to zero, on the device, where they lie from now on."""
+        with on(self.where) as cuda:
+            words = self._words if self._words is not None else self._take()
+            size, zero = words.dtype.itemsize, cuda.to_device(np.zeros(1, words.dtype))
+            at = GivenRows(address_of_array(zero), 0, size, size)
+            self._convert(len(words), at, KeptRows(address_of_array(words), size, size))
+
+    def load(self, address: int, count: int, array: Any, factor: float) -> NDArray[np.int64]:
+        """words[address + i] := round(array[i] · factor), as on the host, of float64s or float32s; words if it is 0.
+
+        Returns the marks.
+        """
+        size, step = self._held.dtype.itemsize, array.dtype.itemsize
+        kept = KeptRows(address_of_array(self.there()) + address * size, size, size)
+        return self._convert(count, GivenRows(address_of_array(array), step, step, step, factor), kept)
+
+    def copy_words(self, address: int, count: int) -> Any:
+        """`count` words in a device array of their own."""
+        size = self._held.dtype.itemsize
+        with on(self.where) as cuda:
+            out = cuda.device_array(max(1, count), self._held.dtype)
+        self._convert(count, words_at(self._part(address, count)), KeptRows(address_of_array(out), size, size))
+        return out
+
+    def copy_numbers(self, address: int, count: int, factor: float) -> tuple[Any, bool]:
+        """(`count` words · factor as float64s in a device array of their own, whether none is rounded)."""
+        with on(self.where) as cuda:
+            out = cuda.device_array(max(1, count), np.float64)
+        kept = KeptRows(0, 0, 8, address_of_array(out), factor)
+        return out, not self._convert(count, words_at(self._part(address, count)), kept)[Mark.LARGE]
+
+    def part(self, first: int, end: int) -> NDArray[Any]:
+        """words[first:end] as an array of the host."""
+        self._parts += 1
+        if self._words is None or first >= end or self._parts > self._FEW:
+            return self.array[first:end]
+        with on(self.where):
+            found: NDArray[Any] = self._words[first:end].copy_to_host()
+        return found
+
+    @overload
+    def __getitem__(self, index: int) -> int: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[int]: ...
+    def __getitem__(self, index: int | slice) -> int | list[int]:
+        places = range(len(self))[index]
+        if isinstance(places, int):
+            return int(self.part(places, places + 1)[0])
+        if places.step != 1:
+            return super().__getitem__(index)
+        return cast("list[int]", self.part(places.start, places.stop).tolist())
+
+    @overload
+    def __setitem__(self, index: int, value: int) -> None: ...
+    @overload
+    def __setitem__(self, index: slice, value: Iterable[int]) -> None: ...
+    def __setitem__(self, index: int | slice, value: int | Iterable[int]) -> None:
+        places = range(len(self))[index]
+        if isinstance(places, range):
+            if self._words is None or places.step != 1 or len(places) == len(self):
+                super().__setitem__(index, value)  # type: ignore[index, assignment]
+                return
+            words = value if isinstance(value, np.ndarray) else np.fromiter(cast("Iterable[int]", value), np.uint64)
+            if len(words) != len(places):
+                raise TypeError("words cannot be inserted or deleted")
+            first = places.start
+        elif self._words is None:
+            self._held[places] = cast("int", value)
+            return
+        else:
+            words, first = np.array([value], np.uint64), places
+        if len(words):
+            with on(self.where):
+                part = self._part(first, len(words))
+                part.copy_to_device(np.ascontiguousarray(words, self._held.dtype))
+
+    def _part(self, address: int, count: int) -> Any:
+        return self._words[address : address + max(1, count)]
+
+    def _convert(self, count: int, given: GivenRows, kept: KeptRows) -> NDArray[np.int64]:
+        return convert(self.where, self._format, count, given, kept)
+
+    def _take(self) -> Any:
+        """Room on the device."""
+        with on(self.where) as cuda:
+            self._block = device_memory.take(cuda, self.where, self._held.nbytes)
+            self._words, self._parts = self._block[: self._held.nbytes].view(self._held.dtype), 0
+        return self._words
+
+    def _leave(self) -> None:
+        """Give the room on the device back."""
+        if self._block is not None:
+            device_memory.keep(self.where, self._block)
+        self._words = self._block = None
+
+    def __del__(self) -> None:
+        self._leave()
+
+
 class DeviceEngine(NativeEngine):
     """Machine code for a machine, whose translation runs on a device."""
 
     def __init__(self, machine: Machine, where: Device) -> None:
+        if not isinstance(machine._memory, ResidentWords):
+            # That of a machine out of a pickle is a list.
+            memory = ResidentWords(len(machine._memory), machine.format, where)
+            memory[:] = machine._memory
+            machine._memory = memory
         super().__init__(machine)
         self.device = where
 
@@ -625,8 +787,8 @@ class _SteppedRun:
         self.plan = np.array(Plan(device_loops(machine.program, variant)).new(), dtype=np.int64)
         registers, memory = machine._registers, machine._memory
         assert isinstance(registers, ArrayWords)
-        assert isinstance(memory, ArrayWords)
-        self.registers, self.memory = registers.array, memory.array
+        assert isinstance(memory, ResidentWords)
+        self.registers, self.memory = registers.array, memory
         control = engine.control
         control[Slot.LEFT], control[Slot.BR], control[Slot.LOGGED] = left, 0, 0
         self.why: int = Exit.PAUSED
@@ -660,9 +822,8 @@ class _SteppedRun:
     def _run(self) -> None:
         program, control, where = self.program, self.engine.control, self.engine.device
         kernels = _kernels(program.code, program.format, program.table, self.variant, where)
-        spare = np.zeros(1, self.memory.dtype)
         with on(where) as cuda:
-            memory = cuda.to_device(np.concatenate([self.memory, spare]))
+            memory = self.memory.there()
             log, registers = cuda.to_device(self.log), cuda.to_device(self.registers)
             counts, plan = cuda.to_device(self.counts), cuda.to_device(self.plan)
             control[Slot.LOG] = address_of_array(log)
@@ -692,7 +853,6 @@ class _SteppedRun:
                 measured = tested = bool(self.plan[PlanSlot.TESTED])
                 rounds = 1 if tested and not self.plan[PlanSlot.DONE] else min(2 * rounds, MOST_ROUNDS)
             self._receive((words, control), (registers, self.registers), (log, self.log), (counts, self.counts))
-            self.memory[:] = memory.copy_to_host()[:-1]
         control[Slot.LOG] = self.log.ctypes.data
 
     def _receive(self, *pairs: tuple[Any, NDArray[Any]]) -> None:
@@ -704,8 +864,26 @@ class DeviceMachine(ArrayMachine):
     """A machine whose runs from one end of its program execute parallel loops on a device."""
 
     def __init__(self, program: Program, where: Device, **keywords: Any) -> None:
-        super().__init__(program, engine="cuda", **keywords)
+        # The machine makes its memory.
         self._device = where
+        super().__init__(program, engine="cuda", **keywords)
+
+    def _first_memory(self, size: int) -> Store:
+        memory = ResidentWords(size, self.format, self._device)
+        memory[: len(self.program.data)] = self.program.data
+        return memory
+
+    @property
+    def resident(self) -> ResidentWords | None:
+        """The memory; None of a machine out of a pickle, before its next run."""
+        return self._memory if isinstance(self._memory, ResidentWords) else None
+
+    def begin_there(self) -> ResidentWords:
+        """The memory as at the start of the program, on the device."""
+        memory = cast("ResidentWords", self.resident)
+        memory.clear_there()
+        memory[: len(self.program.data)] = self.program.data
+        return memory
 
     def _new_engine(self) -> NativeEngine:
         return DeviceEngine(self, self._device)

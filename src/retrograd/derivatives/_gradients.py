@@ -597,6 +597,8 @@ def value_and_grad(
 class LossFunction(Derived):
     """A Python function of the loss of a reversible function: its gradient, with or without its value."""
 
+    runs_on_device = True
+
     def __init__(self, name: str, request: Request, made: Made, infinite: bool = False) -> None:
         call = self.differentiated_or_infinite if infinite else self.differentiated
         super().__init__(name, given_function(request), call, made)

@@ -68,6 +68,7 @@ from retrograd.runtime._execution import (
     execute,
     finished,
     load,
+    numbers_there,
     read,
     words_of,
 )
@@ -440,7 +441,7 @@ def gradient_at(request: Request, args: tuple[Any, ...], keywords: dict[str, Any
     except ProgramTrap as trap:
         message = f"running back, cotangent overflow in {compiled.format}"
         raise derivative_trap(trap, compiled, values, request.backward, message, COTANGENT_HINT) from None
-    found = {a.name: plan.gradient(machine, a, scale) for a in plan.wanted}
+    found = values.placed({a.name: plan.gradient(machine, values, a, scale) for a in plan.wanted})
     gradients = by_choice(request.argnums, restored_by_name(compiled.arguments, values, found))
     if not request.value:
         return gradients
@@ -485,8 +486,8 @@ class GradientPlan:
         except ProgramTrap:
             return self.scales[-1]
 
-    def gradient(self, run: Finished, a: Argument, scale: int) -> Any:
-        """∂L/∂(the argument) after a run at this scale, of the argument's form."""
+    def gradient(self, run: Finished, values: Sequence[Any], a: Argument, scale: int) -> Any:
+        """∂L/∂(the argument) after a run on these values at this scale, of the argument's form."""
         w = self.compiled.format
         address = a.address + self.program.cotangents
         if self.is_logarithmic:
@@ -497,6 +498,10 @@ class GradientPlan:
             return shaped(a.type, by_sizes(inside, value, inputs))
         if a.type == FIXED:
             return ((run.memory[address] ^ w.sign) - w.sign) / (1 << (w.frac + scale)) * self.unit
+        if run.engine == "cuda" and self.unit == 1.0 and all_fixed(a.type):
+            there = numbers_there(run, values, a.type, address, w, scale)
+            if there is not None:
+                return there
         memory = words_of(run)
         words = memory[address : address + a.type.size]
         size = None if all_fixed(a.type) else sizes(a.type, memory[a.address : a.address + a.type.size], w)

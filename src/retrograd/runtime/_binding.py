@@ -427,6 +427,16 @@ class Arguments(list[Any]):
     made: tuple[Any, list[int] | NDArray[np.uint64]] | None = None
     #: whether numbers that lose most of their bits have been reported
     reported = False
+    #: the arguments with zeros in the places of arrays that lie on a device, for their types; None where none does
+    examples: list[Any] | None = None
+
+    def copied(self) -> Arguments:
+        """The same with copies of arrays that lie on a device."""
+        return self
+
+    def placed(self, results: dict[str, Any]) -> dict[str, Any]:
+        """Results for these arguments, on the device where some of them lie on one."""
+        return results
 
 
 def refuse_argument(
@@ -460,8 +470,8 @@ _RAGGED = "Make the rows equally long, or pass them one after the other in one r
 
 def bind(
     function: SourceFunction, args: Sequence[Any], keywords: dict[str, Any], format: Format | str | None = None
-) -> list[Any]:
-    """The arguments in the order of the parameters, as `Arguments`, defaults filled in. Raises InputError RG0603.
+) -> Arguments:
+    """The arguments in the order of the parameters, defaults filled in. Raises InputError RG0603.
 
     Results of functional functions that are lists or data classes have no default before their size is found by a run in this format.
     """
@@ -476,7 +486,7 @@ NO_FUNCTION_OF_THE_LANGUAGE = (
 )
 
 
-def _bound(function: SourceFunction, args: Sequence[Any], keywords: dict[str, Any]) -> list[Any]:
+def _bound(function: SourceFunction, args: Sequence[Any], keywords: dict[str, Any]) -> Arguments:
     if not isinstance(function, SourceFunction):
         name = getattr(function, "__name__", None) or described(function)
         refuse_argument(

@@ -15,31 +15,36 @@ Trap: words that a float64 would round stay beside the numbers, so such an array
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from math import prod
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from retrograd.compiler.language.types import ArrayType, ScalarType, Type
 from retrograd.isa.program import Program
 from retrograd.isa.words import Format
 from retrograd.runtime._arrays import WordArray, as_array, is_lent_by_device, nearest_reals, plain, reals_of
+from retrograd.runtime._binding import Arguments
 from retrograd.simulator.engines.array_words import DTYPES
 from retrograd.simulator.engines.batch.layout import BatchLayout, ResultArray
+from retrograd.simulator.engines.choice import machine_for
 from retrograd.simulator.engines.cuda.batch import GivenRows, KeptRows
 from retrograd.simulator.engines.cuda.device_arrays import (
     DeviceRuns,
     borrowed,
+    convert,
     copied_to_host,
     device_of,
     is_device_array,
     refuse_array,
+    words_at,
 )
 from retrograd.simulator.engines.cuda.kernels import Mark
 from retrograd.simulator.engines.cuda.runtime import Device, address_of_array, device, on, simulated
-
-_PLAIN: dict[str, Any] = {"backward": False, "overflow": True, "checks": True, "cycles": False, "core": "small"}
+from retrograd.simulator.engines.cuda.stepped_machine import DeviceMachine, ResidentWords
+from retrograd.simulator.machine import Machine
 
 
 class DeviceArray:
@@ -135,11 +140,8 @@ class DeviceArray:
         """Write the words as numbers, by the kernel of batches. Returns whether all of them are exact."""
         if not self.size:
             return True
-        size = self._words.dtype.itemsize
-        rows = GivenRows(address_of_array(self._words), size, size, size)
         numbers = KeptRows(0, 0, 8, address_of_array(values), 2.0**-w.frac)
-        ran = _copy_of(w, self._where)(self.size, [rows], [numbers])
-        return not ran.marks[Mark.LARGE]
+        return not convert(self._where, w, self.size, words_at(self._words), numbers)[Mark.LARGE]
 
     # ------------------------------------------------------------------ as an argument
 
@@ -148,20 +150,6 @@ class DeviceArray:
         if self._words is not None and self._format == w:
             return self._words, 0.0
         return self._read(), 2.0**w.frac
-
-
-_copies: dict[tuple[Format, int], DeviceRuns] = {}
-
-
-def _copy_of(w: Format, where: Device) -> DeviceRuns:
-    """The loop of the program that does nothing, with one word."""
-    key = w, where.index
-    if key not in _copies:
-        from retrograd.assembler.assemble import assemble
-
-        program = assemble(".memory 1\nstart\nfinish\n", format=w)
-        _copies[key] = DeviceRuns(program, where, BatchLayout.first(1), _PLAIN)
-    return _copies[key]
 
 
 def on_device(x: Any, index: int = 0) -> DeviceArray:
@@ -356,19 +344,22 @@ class DeviceResult(ResultArray):
         return DeviceArray(self._where, shape, self._there)
 
 
+def _one_device(of: Iterable[Device]) -> Device:
+    """The device of all arguments. Raises ArrayError."""
+    places = {where.index: where for where in of}
+    if len(places) > 1:
+        on_them = f"are on {' and '.join(f'cuda:{i}' for i in sorted(places))}"
+        refuse_array("the arguments", on_them, "Copy them to one device.")
+    (where,) = places.values()
+    return where
+
+
 class DeviceBatch:
     """A batch of which some arguments lie on a device. All arrays are used there, and the results are left there."""
 
     def __init__(self, program: Program, layout: BatchLayout, modes: dict[str, Any], arrays: Sequence[Any]) -> None:
         self.program, self.layout, self.modes, self.arrays = program, layout, modes, arrays
-        places = {rows.items.where.index: rows.items.where for rows in arrays if isinstance(rows, DeviceRows)}
-        if len(places) > 1:
-            refuse_array(
-                "the arguments",
-                f"are on {' and '.join(f'cuda:{i}' for i in sorted(places))}",
-                "Copy them to one device.",
-            )
-        (self.where,) = places.values()
+        self.where = _one_device(rows.items.where for rows in arrays if isinstance(rows, DeviceRows))
 
     def run(
         self, derived: dict[Any, Any], count: int, shared: NDArray[np.uint64], limit: int | None, results: Sequence[DeviceResult],
@@ -411,6 +402,118 @@ def _copier(where: Device, array: Any, count: int) -> Callable[[], NDArray[np.in
         return found
 
     return copy
+
+
+# -----------------------------------------------------------------------------
+# Arguments and results of single runs.
+
+#: numbers of an array from which on they become words on the device: a launch takes as long as the host for thousands
+_MANY = 1 << 14
+
+
+class DeviceArguments(Arguments):
+    """The arguments of a call, of which some arrays lie on a device, as `DeviceItems`."""
+
+    def __init__(self, values: Sequence[Any]) -> None:
+        super().__init__(values)
+        self.examples = [v.example() if isinstance(v, DeviceItems) else v for v in values]
+
+    @property
+    def where(self) -> Device:
+        """The device. Raises ArrayError where they lie on several."""
+        return _one_device(v.where for v in self if isinstance(v, DeviceItems))
+
+    def copied(self) -> Arguments:
+        return Arguments(map(on_host, self))
+
+    def placed(self, results: dict[str, Any]) -> dict[str, Any]:
+        return {name: on_the_device_of(one, self.where.index) for name, one in results.items()}
+
+
+def left_on_device(values: Arguments) -> Arguments:
+    """The arguments of a single run: arrays of float64s and float32s on a device as they are, copies of others."""
+    found: list[Any] = []
+    for i, value in enumerate(values):
+        there = is_lent_by_device(value) and is_device_array(value)
+        items = items_of(value, f"argument {i}") if there else None
+        found.append(items or (copied(value, f"argument {i}") if there else value))
+    return DeviceArguments(found) if any(isinstance(v, DeviceItems) for v in found) else Arguments(found)
+
+
+def machine_there(program: Program, types: Sequence[Type], values: Sequence[Any], engine: str, **modes: Any) -> Machine:
+    """A machine of the engine, which is `cuda`, for arguments of these types.
+
+    Its memory lies on the device if some of them are large.
+    """
+    own = {"where": values.where} if isinstance(values, DeviceArguments) else {}
+    machine = machine_for(program, engine, **own, **modes)
+    assert isinstance(machine, DeviceMachine)
+    if any(map(_is_large, types, values)):
+        machine.begin_there()
+    return machine
+
+
+def load_numbers(machine: Machine, t: Type, address: int, value: Any, w: Format) -> NDArray[np.int64] | None:
+    """Load the numbers of a large array; they become words on the device. Returns the marks; None for other arguments."""
+    if not _is_large(t, value):
+        return None
+    memory = cast("ResidentWords", cast("DeviceMachine", machine).resident)
+    numbers = cast("ScalarType", cast("ArrayType", t).element).kind.numbers(w)
+    if isinstance(value, DeviceItems):
+        given, factor = value.given(numbers)
+    else:
+        factor = 2.0**numbers.frac
+        with on(memory.where) as cuda:
+            given = cuda.to_device(np.ascontiguousarray(plain(value)).ravel())
+    return memory.load(address, t.size, given, factor)
+
+
+def on_host(value: Any) -> Any:
+    """The argument itself, or a copy of `DeviceItems`."""
+    return value[...] if isinstance(value, DeviceItems) else value
+
+
+def _is_large(t: Type, value: Any) -> bool:
+    """Whether a device makes the words of an argument: of an array there, or of many float64s or float32s without words."""
+    if not (isinstance(t, ArrayType) and isinstance(t.element, ScalarType) and t.element.kind.is_fixed):
+        return False
+    if isinstance(value, DeviceItems):
+        return True
+    known = isinstance(value, np.ndarray) and not isinstance(value, np.ma.MaskedArray) and value.size >= _MANY
+    return (
+        known
+        and value.dtype in (np.float64, np.float32)
+        and value.shape == t.shape
+        and not (isinstance(value, WordArray) and value.origin is not None)
+    )
+
+
+def numbers_there(
+    run: Any, values: Sequence[Any], t: Type, address: int, w: Format, scale: int | None = None
+) -> NDArray[Any] | DeviceArray | None:
+    """The numbers of an array of fixed numbers at an address, of a run whose memory lies on a device; None of other runs.
+
+    Where an argument lay there, a DeviceArray, which has the words unless `scale` is given: then the numbers are
+    2^scale times as small.
+    """
+    memory = run.resident if isinstance(run, DeviceMachine) else None
+    if memory is None or not memory.is_there or not isinstance(t, ArrayType) or not t.size:
+        return None
+    if not (isinstance(t.element, ScalarType) and t.element.kind.is_fixed):
+        return None
+    stays, numbers = isinstance(values, DeviceArguments), t.element.kind.numbers(w)
+    if stays and scale is None:
+        return DeviceArray(memory.where, t.shape, None, memory.copy_words(address, t.size), numbers)
+    if not stays and t.size < _MANY:
+        return None
+    found, exact = memory.copy_numbers(address, t.size, 2.0 ** -(numbers.frac + (scale or 0)))
+    if stays:
+        return DeviceArray(memory.where, t.shape, found)
+    if scale is None and not exact:
+        return None
+    with on(memory.where):
+        copied: NDArray[Any] = found.copy_to_host()
+    return copied.reshape(t.shape)
 
 
 # -----------------------------------------------------------------------------

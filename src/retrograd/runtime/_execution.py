@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from retrograd.compiler.compiled import Compiled, Options, Precision
 from retrograd.compiler.frontends.python.source import UndeclaredResult
 from retrograd.compiler.ir.statements import Const, Var
-from retrograd.compiler.language.types import ArrayType, ScalarType
+from retrograd.compiler.language.types import ArrayType, ScalarType, Type
 from retrograd.compiler.language.values import (
     ArrayView,
     Constant,
@@ -26,6 +26,7 @@ from retrograd.compiler.language.values import (
 )
 from retrograd.isa.diagnostics import Diagnostic, InputError, RetrogradError, Span
 from retrograd.isa.words import Format
+from retrograd.runtime._arrays import is_lent_by_device
 from retrograd.runtime._binding import Arguments, bind, has_trees, located, restored
 from retrograd.runtime._compilation import Compilable
 from retrograd.runtime._marshal import Losses, from_words, to_words, word_array
@@ -195,6 +196,8 @@ def _argument_words(
     """The same, not to be changed; an array where an argument is one. Those of one call are made once: see `Arguments`."""
     # A derived program has the arguments of its function.
     of, w = compiled.lowered.arguments, compiled.format
+    if isinstance(values, Arguments) and values.examples is not None:
+        values = values.copied()
     made = values.made if isinstance(values, Arguments) else None
     if made is not None and made[0] is of:
         return made[1]
@@ -228,7 +231,20 @@ def words_of(run: Finished) -> Any:
     """The memory after a run, in which slices are lists or arrays of words."""
     if not isinstance(run, Machine):
         return run.memory.array
+    if run.engine == "cuda":
+        return run.memory  # on a device, of which only what is asked for is copied
     return getattr(run.memory.store, "array", run.memory)
+
+
+def numbers_there(
+    run: Finished, values: Sequence[Any], t: Type, address: int, w: Format, scale: int | None = None
+) -> Any:
+    """See `retrograd.runtime._device.numbers_there`; None of runs on a CPU."""
+    if run.engine != "cuda":
+        return None
+    from retrograd.runtime import _device
+
+    return _device.numbers_there(run, values, t, address, w, scale)
 
 
 def read(compiled: Compiled, run: Finished, given: Sequence[Any] | None = None, first: int = 0) -> list[Any]:
@@ -237,7 +253,14 @@ def read(compiled: Compiled, run: Finished, given: Sequence[Any] | None = None, 
     `first`: those from this position on.
     """
     w, arguments, memory = compiled.format, compiled.lowered.arguments[first:], words_of(run)
-    found = [from_words(a.type, memory[a.address : a.address + a.type.size], w) for a in arguments]
+    if run.engine == "cuda":
+        there = [numbers_there(run, given or (), a.type, a.address, w) for a in arguments]
+        found = [
+            from_words(a.type, memory[a.address : a.address + a.type.size], w) if one is None else one
+            for a, one in zip(arguments, there, strict=True)
+        ]
+    else:
+        found = [from_words(a.type, memory[a.address : a.address + a.type.size], w) for a in arguments]
     if given is not None:
         for i, a in enumerate(arguments):
             if has_trees(a.type):
@@ -262,29 +285,63 @@ def finished(
     the end. Raises InputError, ProgramTrap; with `explain` False, Unexplained where the translation has found a trap.
     """
     key = "whole runs", backward, overflow
-    whole = compiled.derived.get(key)
-    words = _argument_words(compiled, values)
-    if whole is not None:
-        named = engine_named(engine)
-        if named in _TRANSLATING:
-            found: FinishedRun | None = whole(words, named, limit_of(max_steps), given)
-            if found is not None:
-                return found
-            if whole.trapped and not explain:
-                raise Unexplained
+    whole, named = compiled.derived.get(key), engine_named(engine)
     machine: Machine
+    if named == "cuda":
+        machine = _machine_there(compiled, values, engine, backward=backward, overflow=overflow)
+        return _executed(compiled, machine, max_steps, given)
+    words = _argument_words(compiled, values)
+    if whole is not None and named in _TRANSLATING:
+        found: FinishedRun | None = whole(words, named, limit_of(max_steps), given)
+        if found is not None:
+            return found
+        if whole.trapped and not explain:
+            raise Unexplained
     if whole is not None and named in _TRANSLATING and whole.is_long:
         machine = whole.fresh_machine(named, len(words))
     else:
         machine = machine_for(compiled.emitted.program, engine, backward=backward, overflow=overflow)
     machine.load(0, words)
-    for address, block in _blocks(given):
-        machine.load(address, block)
-    execute(compiled, machine, max_steps)
+    _executed(compiled, machine, max_steps, given)
     if whole is None and machine.engine == "translated" and not compiled.externals:
         from retrograd.simulator.engines.machines import WholeRuns
 
         compiled.derived[key] = WholeRuns(compiled.program, backward=backward, overflow=overflow)
+    return machine
+
+
+def _machine_there(compiled: Compiled, values: list[Any], engine: str, **modes: bool) -> Machine:
+    """A machine on a device, at the start of the program. Numbers of large arrays become words there. Raises as `load`."""
+    from retrograd.runtime import _device
+    from retrograd.simulator.engines.cuda.kernels import Mark
+
+    of, w = compiled.lowered.arguments, compiled.format
+    machine = _device.machine_there(compiled.emitted.program, [a.type for a in of], values, engine, **modes)
+    known = isinstance(values, Arguments) and values.reported
+    losses = None if known or compiled.options.precision == "ignore" else Losses()
+    for a, value in zip(of, values, strict=True):
+        try:
+            marks = _device.load_numbers(machine, a.type, a.address, value, w)
+            if marks is not None and not marks[Mark.REFUSED] and not (marks[Mark.LOSSY] and losses is not None):
+                continue
+            # The host finds the numbers that have no word, or lose bits.
+            words = word_array(a.type, _device.on_host(value), w, a.name, losses)
+            if marks is None:
+                machine.load(a.address, words)
+        except InputError as error:
+            raise InputError(located(error.diagnostics[0], compiled.function, a.name)) from None
+    if isinstance(values, Arguments):
+        values.reported = True
+    if losses:
+        losses.report(compiled)
+    return machine
+
+
+def _executed(compiled: Compiled, machine: Machine, max_steps: int | None, given: Mapping[int, int]) -> Machine:
+    """The machine at the end of its run from these words besides the loaded ones."""
+    for address, block in _blocks(given):
+        machine.load(address, block)
+    execute(compiled, machine, max_steps)
     return machine
 
 
@@ -465,13 +522,22 @@ class Request:
                 raise
             return call(replace(self, function=self.function.giving(error, args, keywords)))
 
-    def values(self, args: tuple[Any, ...], keywords: dict[str, Any]) -> list[Any]:
-        """The arguments in the order of the parameters. Raises InputError."""
-        return bind(self.function, args, keywords, self.format)
+    def values(self, args: tuple[Any, ...], keywords: dict[str, Any]) -> Arguments:
+        """The arguments in the order of the parameters; for the engine `cuda`, arrays on a device stay there.
+
+        Raises InputError.
+        """
+        found = bind(self.function, args, keywords, self.format)
+        if self.engine != "cuda" or not any(map(is_lent_by_device, found)):
+            return found
+        from retrograd.runtime._device import left_on_device
+
+        return left_on_device(found)
 
     def compiled(self, values: Sequence[Any]) -> Compiled:
         """The program for arguments of these types. Raises CompileError, InputError."""
-        return self.function.compiled_for(self.function.types_of(values), self.format, self.options)
+        examples = getattr(values, "examples", None) or values
+        return self.function.compiled_for(self.function.types_of(examples), self.format, self.options)
 
     def machine(self, compiled: Compiled, values: list[Any], losses: Losses | None = None) -> Machine:
         """A machine of the engine at the start of the program, the arguments loaded. `losses`: see `argument_words`. Raises InputError."""
@@ -506,7 +572,7 @@ class Request:
         return Result(values, ran.retired, ran.erased_bits, ran, compiled)
 
     def _finished(self, args: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Compiled, Finished, list[Any]]:
-        values = bind(self.function, args, keywords, self.format)
+        values = self.values(args, keywords)
         compiled = self.compiled(values)
         ran = finished(
             compiled,

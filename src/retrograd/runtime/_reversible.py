@@ -334,8 +334,8 @@ _ON_HOST = frozenset({np.ndarray, float, int, bool, list, tuple, np.float64})
 class Derived(Uncopied):
     """A Python function made from a reversible function `of`, and called with the arguments of that."""
 
-    #: arrays on a device are used there, and not copied before the call
-    uses_device = False
+    #: arrays on a device are used there, and not copied before the call: always, or with the engine `cuda`
+    uses_device = runs_on_device = False
 
     def __init__(
         self, name: str, of: Reversible | Inverse, call: Callable[[tuple[Any, ...], dict[str, Any]], Any], made: Made
@@ -373,13 +373,14 @@ class Derived(Uncopied):
 
     def _with_copies(self, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         """Call it with copies of arrays that lie on a device; the arrays of its result are copied there."""
-        if not any(map(is_lent_by_device, (*args, *keywords.values()))):
+        engine = self.made[2].get("engine", "auto")
+        if (self.runs_on_device and engine == "cuda") or not any(map(is_lent_by_device, (*args, *keywords.values()))):
             return self._call(args, keywords)
         from retrograd.runtime._device import copied_arguments, on_the_device_of
 
         args, keywords, index = copied_arguments(args, keywords)
         found = self._call(args, keywords)
-        if index is None or engine_named(self.made[2].get("engine", "auto")) not in ("auto", "cuda"):
+        if index is None or engine_named(engine) not in ("auto", "cuda"):
             return found
         return on_the_device_of(found, index)
 

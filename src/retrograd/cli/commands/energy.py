@@ -206,7 +206,7 @@ def _function_report(options: EnergyOptions, tech: str, how: dict[str, Any]) -> 
     f: Any = ~function if backward else function
     if options.batch is None:
         args, keywords = parse_arguments(options.args, function)
-        values = bind(function, args, keywords)
+        values: list[Any] = bind(function, args, keywords)
     else:
         from retrograd.cli.batches import batch_values
         from retrograd.runtime._batches import vmap

@@ -12,6 +12,7 @@ import pytest
 from retrograd.examples import bessel, bundle_adjustment
 from retrograd.isa.diagnostics import DeviceError, InputError, PrecisionWarning
 from retrograd.simulator.engines.batch.layout import ResultArray
+from retrograd.simulator.engines.cuda import device_arrays
 from retrograd.simulator.engines.cuda.runtime import numba_cuda
 
 import retrograd as rg
@@ -112,9 +113,9 @@ def fresh_loops(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         return run(batch, kept.setdefault(id(derived), {}), *more)
 
     monkeypatch.setattr(_device.DeviceBatch, "run", own)
-    _device._copies.clear()
+    device_arrays._converters.clear()
     yield
-    _device._copies.clear()
+    device_arrays._converters.clear()
 
 
 # ---------------------------------------------------------------------- values and gradients
