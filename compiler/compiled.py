@@ -25,16 +25,16 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, NoReturn
 
-from retrograd.compiler.backend.emission import Emitted, emit
+from retrograd.compiler.backend.emission import Emitted, emit, with_arrays_discarded
 from retrograd.compiler.backend.memory_operands import select_operands
 from retrograd.compiler.backend.release_marks import mark_releases
 from retrograd.compiler.deep_recursion import collector_paused, with_deep_stack
-from retrograd.compiler.derivatives.accumulators import useful_variables
+from retrograd.compiler.derivatives.accumulators import useful_storage
 from retrograd.compiler.frontends.python.source import SourceFunction, fail
 from retrograd.compiler.ir import statements as ir
 from retrograd.compiler.ir.effects import NO_MEMORY, NO_VARS, AccessAnalysis, AccessSets, clobbered_between
 from retrograd.compiler.ir.instruction_selection import executed, expected_trips, length, trip_values
-from retrograd.compiler.ir.statements import Module, Region
+from retrograd.compiler.ir.statements import Module, Region, Var
 from retrograd.compiler.ir.traversal import map_children, rebuilt, splice, walk, with_conditions, without_conditions
 from retrograd.compiler.ir.value_numbering import NumberedValue, ValueNumbering
 from retrograd.compiler.language.purity import Impure
@@ -542,8 +542,9 @@ def _compile(
 def discarding_cotangents(compiled: Compiled) -> Compiled:
     """The program, to be run in differentiation mode: see `Options.cotangents`."""
     module = compiled.module
-    useful = useful_variables(module, real_regions(compiled.lowered))
-    module = replace(with_conditions(module, useful), discarded=useful)
+    useful = useful_storage(module, real_regions(compiled.lowered))
+    variables = frozenset(x for x in useful if isinstance(x, Var))
+    module = replace(with_arrays_discarded(with_conditions(module, variables), useful), discarded=variables)
     emitted = emit_optimised(module, compiled.options.level)
     return replace(compiled, options=replace(compiled.options, cotangents=True), module=module, emitted=emitted)
 

@@ -4,6 +4,11 @@
 
 On the way back a variable dies where it was made. Without the `assertz` its cotangent would stay in the register, and would be
 the initial cotangent of the next variable there. Procedures that run in both directions discard at both ends.
+
+    within W: t[…] += …   →  for each i: exch x, t[i]; assertz x; exch x, t[i];  within W     for an array of W
+
+The words of such an array are zero outside of W (`RestoredArrays`, and `frame_arrays` on the stack). Other arrays have
+tests that their words are zero where they are made and freed, and an `assertz` there.
 """
 
 from __future__ import annotations
@@ -11,18 +16,22 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from retrograd.compiler.backend.function_emitter import FunctionEmitter, Shared
 from retrograd.compiler.backend.linear_code import Branch, FixedRegions, Mark, Step, callees, linearize
 from retrograd.compiler.backend.registers import SLOT, Moves, assign_roles, make_constant, undo, weigh_constants
-from retrograd.compiler.ir.effects import AccessAnalysis
+from retrograd.compiler.ir.effects import AccessAnalysis, RestoredArrays, clobbered_between, frame_arrays
 from retrograd.compiler.ir.statements import (
     SP,
+    ZERO,
+    Block,
     Call,
+    Check,
     Const,
     Delocal,
     External,
+    For,
     Kind,
     Local,
     Module,
@@ -30,8 +39,10 @@ from retrograd.compiler.ir.statements import (
     Op,
     Region,
     Var,
+    While,
+    Within,
 )
-from retrograd.compiler.ir.traversal import callees_first, operands_of
+from retrograd.compiler.ir.traversal import callees_first, map_children, operands_of, rebuilt
 from retrograd.isa.diagnostics import CompileError, Diagnostic, Span
 from retrograd.isa.encoding import Instruction, encode, has_word
 from retrograd.isa.program import WORTH_SKIPPING, ArrayLayout, Hints, Program, SourceMap, VariableLocation
@@ -65,6 +76,59 @@ def with_discards(steps: Sequence[Step], ways: Collection[int], discarded: Colle
         if isinstance(item, Local) and 1 in ways and item.var in discarded:
             out.append(step._replace(item=Op(TABLE["assertz"], item.var)))
     return out
+
+
+def with_arrays_discarded(module: Module, useful: Collection[object]) -> Module:
+    """The module with an `assertz` of each word of its useful arrays where these are made.
+
+    In procedures it has one where they are freed, too.
+    """
+    accesses = AccessAnalysis(module)
+    restored = RestoredArrays(module, accesses)
+    alive: set[Region] = set()
+
+    def rewritten(block: Block, repeats: bool, both: bool) -> Block:
+        out: list[Node] = []
+        for node in block:
+            found = restored.of(node) if isinstance(node, Within) else []
+            own = [r for r in found if r in useful and r not in alive]
+            alive.update(own)
+            again = repeats or isinstance(node, For | While)
+            new = map_children(node, lambda inner, again=again: rewritten(inner, again, both))  # type: ignore[misc]
+            if repeats and isinstance(node, Within) and isinstance(new, Within):
+                new = new._replace(compute=_with_frames_discarded(node, new.compute, accesses, useful))
+            alive.difference_update(own)
+            discards = [_discarded(r, node.span) for r in own]
+            out += [*discards, new, *(discards if both else ())]
+            if repeats and isinstance(node, Check) and node.freed in useful:
+                out.append(Op(TABLE["assertz"], node.freed, span=node.span))
+        return rebuilt(block, out)
+
+    procedures = {name: replace(p, body=rewritten(p.body, True, True)) for name, p in module.procedures.items()}
+    return replace(module, entry=rewritten(module.entry, False, False), procedures=procedures)
+
+
+def _with_frames_discarded(node: Within, compute: Block, accesses: AccessAnalysis, useful: Collection[object]) -> Block:
+    """The compute block with the same for its arrays on the stack, where it makes room for them and gives it back."""
+    frames = frame_arrays(node.compute, clobbered_between(node, accesses).stores)
+    out = list(compute)
+    for k, frame in frames.items():
+        if frame.region in useful:
+            made = next(i for i, other in enumerate(out) if other is node.compute[k])
+            word, at = Var("word", Kind.FIXED, node.span), Var("at", Kind.ADDRESS, node.span)
+            take = Op(TABLE["exch"], word, at, None, 0, node.span, frame.region)
+            test = Within((Local(word, False, node.span), take), (Op(TABLE["assertz"], word, span=node.span),))
+            out.insert(made + 1, frame.visited((test,), at, node.span))
+    return tuple(out)
+
+
+def _discarded(region: Region, span: Span | None) -> Node:
+    """A loop over the words of an array, which are zero."""
+    assert region.address is not None
+    word, index = Var("word", Kind.FIXED, span), Var("i", Kind.INT, span)
+    take = Op(TABLE["exch"], word, index, None, region.address, span, region)
+    test = Within((Local(word, False, span), take), (Op(TABLE["assertz"], word, span=span),), None, span)
+    return For(index, ZERO, Const(region.size), 1, (test,), some=True, span=span)
 
 
 # -----------------------------------------------------------------------------

@@ -102,7 +102,7 @@ def _zero_tests(node: ir.Node) -> Iterator[ir.Check]:
     """The test that an array is zero, if the statement is one. Other checks of this code are those of a pop."""
     if isinstance(node, ir.Within | ir.For | ir.If):
         for inner in walk((node,)):
-            if isinstance(inner, ir.Check) and inner.code == "RG0802" and "is freed" in inner.message:
+            if isinstance(inner, ir.Check) and inner.freed is not None:
                 if node.span == inner.span:
                     yield inner
                 return
@@ -143,7 +143,7 @@ def _tests_pop(node: ir.Node) -> bool:
     """Whether this is a test of a push or a pop: there is room, there is a value, or its variable is zero."""
     if not isinstance(node, ir.Check):
         return False
-    return node.code == "RG0806" or (node.code == "RG0802" and "is freed" not in node.message)
+    return node.code == "RG0806" or (node.code == "RG0802" and node.freed is None)
 
 
 def _overlap(a: Span | None, b: Span) -> bool:

@@ -190,9 +190,9 @@ def active_storage(module: Module, inputs: Iterable[Storage], outputs: Iterable[
     return frozenset((_reached(back, set(outputs)) & _reached(forth, set(inputs))) - given)
 
 
-def useful_variables(module: Module, outputs: Iterable[Storage]) -> frozenset[Var]:
-    """The variables that influence these outputs, so that their cotangents need not be zero."""
-    return frozenset(x for x in _reached(_dependences(module), set(outputs)) if isinstance(x, Var))
+def useful_storage(module: Module, outputs: Iterable[Storage]) -> frozenset[Storage]:
+    """The variables and regions that influence these outputs, so that their cotangents need not be zero."""
+    return frozenset(_reached(_dependences(module), set(outputs)))
 
 
 def _dependences(module: Module) -> _Flows:

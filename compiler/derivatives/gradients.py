@@ -120,7 +120,7 @@ def gradient(
     wide, kept, before, after = _room(wide, keep)
     if isinstance(found, str):
         wide = wide.with_remarks("eliminate_forward_sweep", [(None, found)])
-    lifting = Lifting(module, Mode.COTANGENT, active, offset, kept, roles=roles, copies=copies)
+    lifting = Lifting(module, Mode.COTANGENT, active, offset, kept, roles=roles, copies=copies, clears=not keep)
     value: int | None = None
     results: tuple[ir.Region, ...] = ()
     middle: list[ir.Node] = []

@@ -34,7 +34,13 @@ from retrograd.compiler.derivatives.accumulators import (
 )
 from retrograd.compiler.derivatives.uncompute_elimination import Restoring
 from retrograd.compiler.ir import statements as ir
-from retrograd.compiler.ir.effects import AccessAnalysis, clobbered_between
+from retrograd.compiler.ir.effects import (
+    AccessAnalysis,
+    FrameArray,
+    RestoredArrays,
+    clobbered_between,
+    frame_arrays,
+)
 from retrograd.compiler.ir.instruction_selection import Location, MemoryWord, facts, operand, updates
 from retrograd.compiler.ir.traversal import bodies, walk
 from retrograd.isa.diagnostics import CompileError, Diagnostic, Span
@@ -72,6 +78,9 @@ class Lifting:
     procedure passes no regions for them. `copies`: shadows of each active word, which share the words; shadow k of a memory word
     lies (k + 1)·offset places on. All copies undergo the same steps, so the same of them are known to be zero: the first stands for all.
     `exact`: no variable of the module is zero by chance where it is freed, so inverses of compute blocks make tangents zero to the bit.
+    `clears`: shadows of arrays that a compute block makes and restores are made zero behind it, as those of freed
+    variables are. Else they stay, and the next array there begins with them: its updates cancel all but their rounding
+    errors, and the shadows grow from pass to pass of a loop.
     """
 
     def __init__(
@@ -88,6 +97,7 @@ class Lifting:
         undone: Restoring | None = None,
         copies: int = 1,
         exact: bool = False,
+        clears: bool = False,
     ) -> None:
         self.module = module
         self.w = module.format
@@ -106,6 +116,11 @@ class Lifting:
         self._regions: dict[tuple[ir.Region, int], ir.Region] = {}
         self._labels: dict[tuple[str, bool, frozenset[tuple[Accumulator, Role]]], str] = {}
         self._accesses = AccessAnalysis(module)
+        #: arrays whose shadows are made zero, and those of them in whose compute block this statement lies
+        self._restored = RestoredArrays(module, self._accesses) if clears else None
+        self._alive: set[ir.Region] = set()
+        #: the loops around this statement, and the procedure
+        self._loops = 0
         #: the variables in place of accumulators, and the accumulators of the block that is being lifted
         self.sums = Sums(ir.Var("magnitude", ir.Kind.FIXED), ir.Var("total", ir.Kind.FIXED))
         self._roles: Roles = roles or {}
@@ -193,14 +208,31 @@ class Lifting:
                 blocks = tuple(self.block(then, zero)), tuple(self.block(orelse, other))
                 zero &= other
                 return [self._primal(ir.If(test, *blocks, post, span))]
+            case ir.For() if self._frees and (region := _zero_tested(node)) and self.is_active(region):
+                # An array that is made or freed: its shadows begin as zeros.
+                found = [] if region in zero else [self._cleared(region, node.span)]
+                zero.add(region)
+                return [*found, self._primal(node)]
             case ir.While(body=body) | ir.For(body=body):
-                return [self._primal(node._replace(body=self._repeated(body, zero)))]
+                self._loops += 1
+                lifted = self._repeated(body, zero)
+                self._loops -= 1
+                return [self._primal(node._replace(body=lifted))]
             case ir.Call():
                 return self._call(node, zero)
             case ir.Check(of=of) if any(self.shadow(x) is not None for x in of):
                 return [node._replace(of=())]
+            case ir.Check() if self._frees and (shadows := self._shadows(node.freed)):
+                out = [self._primal(node), *self._freed(shadows, zero, node.span)]
+                zero.add(shadows[0])
+                return out
             case ir.Check() | ir.External():
                 return [self._primal(node)]
+
+    @property
+    def _frees(self) -> bool:
+        """Whether shadows of an array that is made or freed here are made zero; not where it happens once."""
+        return self._restored is not None and self._loops > 0
 
     def uses(self, block: ir.Block, x: Storage) -> bool:
         """Whether statements read or write a variable."""
@@ -212,17 +244,50 @@ class Lifting:
         return self._after_compute(ir.Within(compute, ir.invert(body)), zero)
 
     def _within(self, node: ir.Within, zero: set[Storage]) -> list[ir.Node]:
-        return [*self.block(node.compute, zero), *self._after_compute(node, zero)]
+        found = [] if self._restored is None else self._restored.of(node)
+        own = [r for r in found if self.is_active(r) and r not in self._alive]
+        zero.update(own)
+        self._alive.update(own)
+        out = [*self.block(node.compute, zero), *self._after_compute(node, zero)]
+        self._alive.difference_update(own)
+        out += [self._cleared(region, node.span) for region in own if region not in zero]
+        zero.update(own)
+        return out
+
+    def _cleared(self, region: ir.Region, span: Span | None) -> ir.Node:
+        """Make the shadows of an array's words zero, in all copies."""
+        assert region.address is not None
+        word, index = ir.Var("t", ir.Kind.FIXED, span), ir.Var("i", ir.Kind.INT, span)
+        body: list[ir.Node] = []
+        for copy in self._copies:
+            at = region.address + self._away(copy)
+            take = ir.Op(TABLE["exch"], word, index, None, at, span, self._in_region(region, copy))
+            erase = ir.Op(TABLE["erase"], word, span=span)
+            body += [ir.Local(word, False, span), take, erase, ir.Delocal(word, False, span)]
+        return ir.For(index, ir.ZERO, ir.Const(region.size), 1, tuple(body), some=True, span=span)
 
     def _after_compute(self, node: ir.Within, zero: set[Storage]) -> list[ir.Node]:
         out = self.block(node.body, zero)
         clobbered = clobbered_between(node, self._accesses)
-        for part in reversed(node.compute):
+        frames = frame_arrays(node.compute, clobbered.stores) if self._frees else {}
+        for k, part in reversed([*enumerate(node.compute)]):
             exact = not clobbered.clobbers(self._accesses.of(part))
+            if k in frames and self.is_active(frames[k].region):
+                out += self._cleared_frame(frames[k], node.span)
             self._undoing += exact
             out += self.block(ir.invert((part,)), zero)
             self._undoing -= exact
         return out
+
+    def _cleared_frame(self, frame: FrameArray, span: Span | None) -> list[ir.Node]:
+        """Make the shadows of a frame's array zero, before its room is given back."""
+        word, at = ir.Var("t", ir.Kind.FIXED, span), ir.Var("at", ir.Kind.ADDRESS, span)
+        body: list[ir.Node] = []
+        for copy in self._copies:
+            take = ir.Op(TABLE["exch"], word, at, None, self._away(copy), span, self._in_region(frame.region, copy))
+            erase = ir.Op(TABLE["erase"], word, span=span)
+            body += [ir.Local(word, False, span), take, erase, ir.Delocal(word, False, span)]
+        return [frame.visited(tuple(body), at, span)]
 
     def _primal(self, node: ir.Node) -> ir.Node:
         """The statement of the module itself: of the part of a compute block that is undone, a copy known as restoring."""
@@ -497,13 +562,13 @@ class Lifting:
             if self.mode is Mode.COTANGENT or i in p.written:
                 written.add(at)
         written.update(range(len(params) - len(own), len(params)))
-        outer = self._roles, self._undoing
-        self._roles, self._undoing = roles, 0
+        outer = self._roles, self._undoing, self._loops
+        self._roles, self._undoing, self._loops = roles, 0, 1
         if p.adjoint is not None and self.mode is Mode.COTANGENT:
             body = self._own_adjoint(p, p.adjoint, backward)
         else:
             body = self.lifted(ir.invert(p.body) if backward else p.body, zero)
-        self._roles, self._undoing = outer
+        self._roles, self._undoing, self._loops = outer
         self.procedures[label] = replace(
             p, name=label, params=params, regions=regions, body=body, written=frozenset(written), adjoint=None
         )
@@ -549,6 +614,21 @@ class Lifting:
         else:
             out = [ir.invert_node(again), *found]
         return tuple(out) if backward else ir.invert(out)
+
+
+def _zero_tested(node: ir.For) -> ir.Region | None:
+    """The array all of whose words the loop finds to be zero; None for other loops."""
+    inside = node.body[0] if len(node.body) == 1 else None
+    if not isinstance(inside, ir.Within) or (len(inside.compute), len(inside.body)) != (2, 1):
+        return None
+    (local, take), (check,) = inside.compute, inside.body
+    if not (isinstance(local, ir.Local) and isinstance(take, ir.Op) and isinstance(check, ir.Check)):
+        return None
+    region, range_ = take.region, (node.start, node.stop, node.step)
+    if region is None or region.address != take.imm or range_ != (ir.ZERO, ir.Const(region.size), 1):
+        return None
+    whole = take.opcode.name == "exch" and take.a is node.var and take.d is local.var is check.freed
+    return region if whole else None
 
 
 def _changed(region: ir.Region | None, zero: set[Storage]) -> None:

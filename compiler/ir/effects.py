@@ -8,12 +8,15 @@ Source: Bernstein's conditions (A. J. Bernstein, Analysis of programs for parall
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from retrograd.compiler.ir import statements as ir
 from retrograd.compiler.ir.instruction_selection import facts, operand
 from retrograd.compiler.ir.traversal import bodies, operands_of, walk
+from retrograd.isa.diagnostics import Span
+from retrograd.isa.table import TABLE
 
 #: a stretch of memory by its name; None is any memory
 Memory = ir.Region | None
@@ -268,6 +271,155 @@ def clobbered_between(node: ir.Within, accesses: AccessAnalysis) -> AccessSets:
             writes=clobbered.writes.union(*(part.writes for part in reached)),
             stores=clobbered.stores.union(*(part.stores for part in reached)),
         )
+
+
+class FrameArray(NamedTuple):
+    """An array on the stack from the address `base` on, of `length` words."""
+
+    region: ir.Region
+    base: ir.Var
+    length: ir.Operand
+
+    def visited(self, body: ir.Block, at: ir.Var, span: Span | None) -> ir.Node:
+        """A loop over its words, whose body has the address of a word in the variable `at`."""
+        index, step = ir.Var("i", ir.Kind.INT, span), TABLE["mov.add"]
+        on = ir.Op(step, at, ir.Const(1), None, 0, span)
+        loop = ir.For(index, ir.ZERO, self.length, 1, (*body, on), span=span)
+        back = ir.Op(TABLE["mov.sub"], at, self.length, None, 0, span)
+        return ir.Within(
+            (ir.Local(at, False, span), ir.Op(step, at, self.base, None, 0, span)), (loop, back), None, span
+        )
+
+
+def frame_arrays(compute: ir.Block, clobbered: Memories) -> dict[int, FrameArray]:
+    """Of a compute block: the statement that makes room on the stack -> the array there, if the block restores it."""
+    regions = {
+        f"{n.region.name}.base": n.region
+        for n in walk(compute)
+        if isinstance(n, ir.Op) and n.region is not None and n.region.address is None
+    }
+    out: dict[int, FrameArray] = {}
+    base: ir.Operand | None = None
+    for k, node in enumerate(compute):
+        if not isinstance(node, ir.Op):
+            continue
+        if node.opcode.name == "mov.add" and node.a is ir.SP:
+            base = node.d
+        elif node.d is ir.SP:
+            region = regions.get(base.name) if isinstance(base, ir.Var) else None
+            known = region is not None and region not in clobbered and None not in clobbered
+            if known and node.opcode.name == "mov.add" and node.a is not None:
+                out[k] = FrameArray(cast("ir.Region", region), cast("ir.Var", base), node.a)
+            base = None
+    return out
+
+
+class RestoredArrays:
+    """The program's own arrays that are zero whenever none of certain `Within` runs.
+
+        within W: t[…] += …; do …        t ∈ of(W): zero before W and after it
+
+    Each access to such an array lies in a `Within` that restores it; of those around an access, the outermost counts in
+    which the array is accessed elsewhere, too. Only a `Within` counts that visits about as many words as the array has.
+    Arrays that are used once, at the end of whose only `Within` nothing begins with them, are left out. A procedure whose
+    array is in use is not run again: those of recursive ones lie in frames, and have no address.
+    Trap: `of` names the array of a `Within` again for others inside it, where it is not zero.
+    """
+
+    #: arrays of so few words count always; visits of a loop whose length is not known
+    _FEW, _MANY = 4, 1 << 40
+
+    def __init__(self, module: ir.Module, accesses: AccessAnalysis) -> None:
+        self._procedures, self._accesses = module.procedures, accesses
+        self._known: dict[int, tuple[ir.Node, Memories]] = {}
+        #: procedures whose statements are being looked at
+        self._open: set[str] = set()
+        self._own = private_regions(module)
+        if self._own:
+            left = frozenset().union(*(self._outside(node) for block in bodies(module) for node in block))
+            self._own = frozenset() if None in left else self._own - left
+            self._known.clear()
+            uses = Counter(self._uses(module.entry, 1))
+            for p in module.procedures.values():
+                uses.update(self._uses(p.body, 2))
+            self._own = frozenset(r for r in self._own if uses[r] > 1)
+            self._known.clear()
+
+    def of(self, node: ir.Within) -> list[ir.Region]:
+        """The arrays that are zero before and after this statement, by address."""
+        if not self._own:
+            return []
+        found = [r for r in self._inside(node) - self._outside(node) if r is not None]
+        return sorted(found, key=lambda r: r.address or 0)
+
+    def _uses(
+        self, block: Iterable[ir.Node], times: int, alive: frozenset[ir.Region] = frozenset()
+    ) -> Iterator[ir.Region]:
+        """The arrays of the `Within` of a block that runs so often, once or more often, each as often."""
+        for node in block:
+            own = [r for r in self.of(node) if r not in alive] if isinstance(node, ir.Within) else []
+            for region in own:
+                yield from (region,) * times
+            inside = 2 if isinstance(node, ir.For | ir.While) else times
+            for inner in ir.children(node):
+                yield from self._uses(inner, inside, alive.union(own))
+
+    def _inside(self, node: ir.Within) -> Memories:
+        return frozenset().union(*map(self._outside, (*node.compute, *node.body)))
+
+    def _outside(self, node: ir.Node) -> Memories:
+        """The memory that a statement accesses outside of a `Within` that restores it; None is any memory."""
+        found = self._known.get(id(node))
+        if found is None:
+            found = self._known[id(node)] = node, self._found(node)
+        return found[1]
+
+    def _found(self, node: ir.Node) -> Memories:
+        match node:
+            case ir.Within():
+                inside, clobbered = self._inside(node), clobbered_between(node, self._accesses).stores
+                return frozenset(r for r in inside if not self._restores(node, r, clobbered))
+            case ir.Call(procedure=name, regions=regions):
+                if name in self._open:
+                    return self._accesses.of(node).loads
+                procedure = self._procedures[name]
+                self._open.add(name)
+                inside = frozenset().union(*map(self._outside, procedure.body))
+                self._open.discard(name)
+                names: dict[Memory, Memory] = dict(zip(procedure.regions, regions, strict=True))
+                return frozenset(names.get(r, r) for r in inside)
+            case ir.External():
+                return NO_MEMORY  # the host sees words, and no shadows
+            case ir.If(then=then, orelse=orelse):
+                return frozenset().union(*map(self._outside, (*then, *orelse)))
+            case ir.While(body=body) | ir.For(body=body):
+                return frozenset().union(*map(self._outside, body))
+            case ir.Op() | ir.Local() | ir.Delocal() | ir.Check():
+                return self._accesses.of(node).loads
+
+    def _restores(self, node: ir.Within, region: Memory, clobbered: Memories) -> bool:
+        if region is None or region not in self._own or None in clobbered or region in clobbered:
+            return False
+        return region.size <= self._FEW or self._visits((*node.compute, *node.body), region) >= region.size
+
+    def _visits(self, block: Iterable[ir.Node], region: ir.Region) -> int:
+        """About how often the block accesses the array."""
+        visits = 0
+        for node in block:
+            if region not in self._accesses.of(node).loads:
+                continue
+            match node:
+                case ir.Within(compute, body):
+                    visits += self._visits((*compute, *body), region)
+                case ir.If(then=then, orelse=orelse):
+                    visits += self._visits((*then, *orelse), region)
+                case ir.For(start=ir.Const(start), stop=ir.Const(stop), step=step, body=body):
+                    visits += abs(stop - start) // abs(step) * self._visits(body, region)
+                case ir.Op():
+                    visits += 1
+                case ir.For() | ir.While() | ir.Call() | ir.External() | ir.Local() | ir.Delocal() | ir.Check():
+                    visits += self._MANY
+        return min(visits, self._MANY)
 
 
 def private_regions(module: ir.Module) -> frozenset[ir.Region]:

@@ -261,6 +261,13 @@ class Check(NamedTuple):
     span: Span | None = None
     of: tuple[Operand, ...] = ()
 
+    @property
+    def freed(self) -> Var | None:
+        """The word of an array that this finds to be zero where the array is made or freed; None of other tests."""
+        if self.code != "RG0802" or "is freed" not in self.message:
+            return None  # that of a pop has the code, too
+        return self.test.a if isinstance(self.test.a, Var) and self.test.b == ZERO else None
+
 
 class External(NamedTuple):
     """A point where the host reads these variables, and runs the module's external of this number. Its own inverse."""

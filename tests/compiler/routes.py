@@ -11,8 +11,8 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 
-from retrograd.compiler.backend.emission import emit
-from retrograd.compiler.derivatives.accumulators import useful_variables
+from retrograd.compiler.backend.emission import emit, with_arrays_discarded
+from retrograd.compiler.derivatives.accumulators import useful_storage
 from retrograd.compiler.derivatives.gradients import gradient
 from retrograd.compiler.ir.statements import Module, Region
 from retrograd.simulator.machine import Machine, Stop, Trap
@@ -55,7 +55,10 @@ def compare(
     words = [address for r in regions if r.address is not None for address in range(r.address, r.address + r.size)]
     seeds = {address: w.wrap(rng.randint(-1 << w.frac, 1 << w.frac)) for address in words}
 
-    machine = started(replace(module, discarded=useful_variables(module, regions)), memory)
+    useful = useful_storage(module, regions)
+    # A program that keeps cotangents of variables leaves those of arrays where they are.
+    own = module if keep else with_arrays_discarded(module, useful)
+    machine = started(replace(own, discarded=useful), memory)
     if ended(machine, steps) is not None:
         return "trapped before"
     machine.differentiating = True

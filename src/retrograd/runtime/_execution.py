@@ -289,20 +289,22 @@ def finished(
     machine: Machine
     if named == "cuda":
         machine = _machine_there(compiled, values, engine, backward=backward, overflow=overflow)
-        return _executed(compiled, machine, max_steps, given)
-    words = _argument_words(compiled, values)
-    if whole is not None and named in _TRANSLATING:
-        found: FinishedRun | None = whole(words, named, limit_of(max_steps), given)
-        if found is not None:
-            return found
-        if whole.trapped and not explain:
-            raise Unexplained
-    if whole is not None and named in _TRANSLATING and whole.is_long:
-        machine = whole.fresh_machine(named, len(words))
     else:
-        machine = machine_for(compiled.emitted.program, engine, backward=backward, overflow=overflow)
-    machine.load(0, words)
-    _executed(compiled, machine, max_steps, given)
+        words = _argument_words(compiled, values)
+        if whole is not None and named in _TRANSLATING:
+            found: FinishedRun | None = whole(words, named, limit_of(max_steps), given)
+            if found is not None:
+                return found
+            if whole.trapped and not explain:
+                raise Unexplained
+        if whole is not None and named in _TRANSLATING and whole.is_long:
+            machine = whole.fresh_machine(named, len(words))
+        else:
+            machine = machine_for(compiled.emitted.program, engine, backward=backward, overflow=overflow)
+        machine.load(0, words)
+    for address, block in _blocks(given):
+        machine.load(address, block)
+    execute(compiled, machine, max_steps)
     if whole is None and machine.engine == "translated" and not compiled.externals:
         from retrograd.simulator.engines.machines import WholeRuns
 
@@ -334,14 +336,6 @@ def _machine_there(compiled: Compiled, values: list[Any], engine: str, **modes: 
         values.reported = True
     if losses:
         losses.report(compiled)
-    return machine
-
-
-def _executed(compiled: Compiled, machine: Machine, max_steps: int | None, given: Mapping[int, int]) -> Machine:
-    """The machine at the end of its run from these words besides the loaded ones."""
-    for address, block in _blocks(given):
-        machine.load(address, block)
-    execute(compiled, machine, max_steps)
     return machine
 
 
@@ -572,7 +566,8 @@ class Request:
         return Result(values, ran.retired, ran.erased_bits, ran, compiled)
 
     def _finished(self, args: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Compiled, Finished, list[Any]]:
-        values = self.values(args, keywords)
+        of_cpu = self.engine != "cuda"
+        values = bind(self.function, args, keywords, self.format) if of_cpu else self.values(args, keywords)
         compiled = self.compiled(values)
         ran = finished(
             compiled,

@@ -162,16 +162,15 @@ def test_a_length_of_the_run(divided: Any, count: int) -> None:
     assert not on_gpus._undivided
 
 
-def test_passes_that_depend_on_each_other(divided: Any) -> None:
-    """The gradient of a mixture rounds products of cotangents that earlier passes leave: later batches use one thread."""
+def test_the_gradient_of_a_mixture(divided: Any) -> None:
+    """Passes leave no cotangents in the arrays that they make, so they do not depend on each other."""
     compiled, rows, arguments = mixture(2, 9)
     wanted = [arguments[name] for name in ("alphas", "means", "icf")]
     made = loss_gradient_program(compiled, False, wanted, arguments["out"], 0)
     program, rows = made.compiled.program, padded(made.compiled, rows, made.compiled.program.memory)
-    for _ in range(2):
-        same(on_gpus.run_batch(program, rows), on_cores.run_batch(program, rows, threads=1))
+    same(on_gpus.run_batch(program, rows), on_cores.run_batch(program, rows, threads=1))
     assert divided == [(8, 2)]
-    assert len(on_gpus._undivided) == 1
+    assert not on_gpus._undivided
 
 
 @reversible
@@ -232,9 +231,14 @@ next:   goto.ne r7, r250, loop
     program = replace(program, hints=Hints((), ((7, 0, 1),)))
     (loop,) = team_loops(program)
     assert loop.added == ((0, 1),)
+    modes = {"backward": False, "overflow": True, "checks": True, "cycles": False, "core": "small"}
+    threads = [on_gpus.threads_of_instance(program, on_gpus.device(0), modes, 2)]
     compare(program, np.zeros((2, 4), np.uint64), Setting(team=4, block=32))
     assert divided == [(4, 2)]
     assert len(on_gpus._undivided) == 1
+    # Later batches have one thread an element.
+    threads.append(on_gpus.threads_of_instance(program, on_gpus.device(0), modes, 2))
+    assert threads == [8, 1]
 
 
 # ---------------------------------------------------------------- random loops
