@@ -321,7 +321,7 @@ class RestoredArrays:
 
     Each access to such an array lies in a `Within` that restores it; of those around an access, the outermost counts in
     which the array is accessed elsewhere, too. Only a `Within` counts that visits about as many words as the array has.
-    Arrays that are used once, at the end of whose only `Within` nothing begins with them, are left out. A procedure whose
+    Arrays that are used once, at the end of whose `Within` nothing begins with them, are left out. A procedure whose
     array is in use is not run again: those of recursive ones lie in frames, and have no address.
     Trap: `of` names the array of a `Within` again for others inside it, where it is not zero.
     """

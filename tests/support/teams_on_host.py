@@ -25,35 +25,42 @@ from retrograd.simulator.engines.llvm.jit import jit_compiler
 from support.kernel_on_host import PARAMETERS, SPECIALS, HostKernel
 
 _C = {"i32": ctypes.c_uint32, "void": None}
+_PARAMETERS = {"shuffle": 4, "barrier": 1, "block_barrier": 1}
 
 
 class _Warps:
-    """The warp that runs now."""
+    """The warps that run now: one, or those of a block that is a team."""
 
     def __init__(self) -> None:
         self.here = threading.local()
         self.numbers: dict[str, int] = {}
-        self.exchanges = 0
-        self.begin()
+        self.exchanges = self.block_meetings = 0
+        self.begin(WARP)
 
-    def begin(self) -> None:
-        self.words = [0] * WARP
-        self.meetings: dict[int, threading.Barrier] = {}
-        self.making = threading.Lock()
+    def begin(self, threads: int) -> None:
+        self.words = [0] * threads
+        self.meetings: dict[tuple[int, int], threading.Barrier] = {}
+        self.making, self.together = threading.Lock(), threading.Barrier(threads)
 
     def special(self, name: str) -> int:
         return self.numbers[name] if name != "tid" else self.numbers["first"] + int(self.here.lane)
 
     def wait(self, members: int) -> None:
         """Wait for the threads of a mask, of which this one is one."""
-        assert members >> self.here.lane & 1
+        assert members >> self.here.lane % WARP & 1
+        key = self.here.lane // WARP, members
         with self.making:
-            meeting = self.meetings.setdefault(members, threading.Barrier(members.bit_count()))
+            meeting = self.meetings.setdefault(key, threading.Barrier(members.bit_count()))
         meeting.wait(60)
+
+    def wait_for_block(self, number: int) -> None:
+        assert number == 0
+        if self.together.wait(60) == 0:
+            self.block_meetings += 1
 
     def shuffle(self, members: int, word: int, other: int, clamp: int) -> int:
         assert clamp == WARP - 1
-        assert members >> (self.here.lane ^ other) & 1
+        assert members >> (self.here.lane ^ other) % WARP & 1
         self.words[self.here.lane] = word
         self.wait(members)
         found = self.words[self.here.lane ^ other]
@@ -68,11 +75,10 @@ _running = threading.Lock()
 
 def _calls() -> dict[str, Any]:
     functions: dict[str, Callable[..., Any]] = {name: (lambda name=name: warps.special(name)) for name in SPECIALS}
-    functions |= {"shuffle": warps.shuffle, "barrier": warps.wait}
-    parameters = {"shuffle": 4, "barrier": 1}
+    functions |= {"shuffle": warps.shuffle, "barrier": warps.wait, "block_barrier": warps.wait_for_block}
     return {
         name: ctypes.CFUNCTYPE(
-            _C["void" if name == "barrier" else "i32"], *[ctypes.c_uint32] * parameters.get(name, 0)
+            _C["void" if name.endswith("barrier") else "i32"], *[ctypes.c_uint32] * _PARAMETERS.get(name, 0)
         )(f)
         for name, f in functions.items()
     }
@@ -89,9 +95,10 @@ def on_host(text: str) -> str:
     for name in SPECIALS:
         text = text.replace(f"@llvm.nvvm.read.ptx.sreg.{name}.x", f"@{name}")
     text = text.replace("@llvm.nvvm.shfl.sync.bfly.i32", "@shuffle").replace("@llvm.nvvm.bar.warp.sync", "@barrier")
+    text = text.replace("@llvm.nvvm.barrier.sync", "@block_barrier")
     for name, call in _held.items():
-        count = {"shuffle": 4, "barrier": 1}.get(name, 0)
-        result = "void" if name == "barrier" else "i32"
+        count = _PARAMETERS.get(name, 0)
+        result = "void" if name.endswith("barrier") else "i32"
         parameters = ", ".join(f"i32 %a{k}" for k in range(count))
         called = f"call {result} inttoptr (i64 {ctypes.cast(call, ctypes.c_void_p).value} to ptr)({parameters})"
         end = f"  {called}\n  ret void" if result == "void" else f"  %v = {called}\n  ret {result} %v"
@@ -120,8 +127,11 @@ class HostTeamKernel(HostKernel):
             address = _address(on_host(kernel_ir(program, **modes)), self.level)
             self._in_teams = ctypes.CFUNCTYPE(None, *types)(address)
 
+    #: the most threads of a block
+    most: ClassVar[int] = 1024
+
     def block(self, threads: int, *, adds: bool) -> int:
-        return super().block(threads, adds=adds or self._in_teams is not None)
+        return super().block(min(threads, self.most), adds=adds or self._in_teams is not None)
 
     def launch(self, grid: int, block: int, arguments: Any, stream: Any) -> None:
         kernel = self._in_teams
@@ -136,9 +146,12 @@ class HostTeamKernel(HostKernel):
             warps.here.lane = lane
             kernel(*given)
 
-        with _running, ThreadPoolExecutor(WARP) as pool:
+        together = max(WARP, arguments[-1])
+        assert block % together == 0
+        assert together in (block, WARP)
+        with _running, ThreadPoolExecutor(together) as pool:
             for number in range(grid):
-                for first in range(0, block, WARP):
-                    warps.begin()
+                for first in range(0, block, together):
+                    warps.begin(together)
                     warps.numbers = {"ntid": block, "ctaid": number, "nctaid": grid, "first": first}
-                    list(pool.map(work, range(WARP)))
+                    list(pool.map(work, range(together)))

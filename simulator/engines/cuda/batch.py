@@ -165,7 +165,7 @@ class InterpreterKernel:
 
 
 def threads_of_instance(program: Program, device: Device, modes: dict[str, Any], count: int) -> int:
-    """The threads that run an instance of a batch of `count` together: a power of two, 1 to 32.
+    """The threads that run an instance of a batch of `count` together: a power of two.
 
     As many as the longest loop that can be divided has passes, but no more than have places on the device for all
     instances at once.
@@ -228,8 +228,11 @@ class BatchCode:
         """The threads that run an instance together in a kernel."""
         if not kernel.teams:
             return 1
-        record(Decision(f"{self._team} threads an element", Reason.DEVICE_TEAMS))
-        return self._team
+        # A team of more than a warp is a block, which has fewer threads the more registers they take.
+        most = max(WARP, 1 << kernel.block(self._team, adds=True).bit_length() - 1)
+        team = min(self._team, most)
+        record(Decision(f"{team} threads an element", Reason.DEVICE_TEAMS))
+        return team
 
     def is_undivided(self, marks: NDArray[np.int64]) -> bool:
         """Whether a loop could not be divided, by the marks of a launch: later batches have one thread an instance."""
@@ -601,12 +604,12 @@ def at_least_one(array: NDArray[Any]) -> NDArray[Any]:
     return array if array.size else np.zeros(1, array.dtype)
 
 
-def grid_of(kernel: BatchKernel, threads: int, count: int, *, adds: bool) -> tuple[int, int]:
+def grid_of(kernel: BatchKernel, threads: int, count: int, *, adds: bool, team: int = 1) -> tuple[int, int]:
     """(blocks, threads in a block) for `count` threads, within the places of the device.
 
-    Beyond them, each thread runs several instances.
+    Beyond them, each thread runs several instances. A team of more than a warp is a block.
     """
-    block = kernel.block(threads, adds=adds)
+    block = kernel.block(threads if team <= WARP else team, adds=adds)
     return max(1, min(-(-count // block), kernel.places(block))), block
 
 
@@ -669,7 +672,8 @@ class _Lane:
             self.memory, self.kernel = None, kernel
             team = part.code.team(kernel)
             self.team, threads = [team] * kernel.teams, part.piece * team
-            self.grid, self.block = grid_of(kernel, batch.setting.block, threads, adds=bool(len(batch.sums)))
+            sums = bool(len(batch.sums))
+            self.grid, self.block = grid_of(kernel, batch.setting.block, threads, adds=sums, team=team)
             size = self.grid * self.block * (batch.n + 1 + kernel.behind) * kernel.word.itemsize
             self.memory = device_memory.take(cuda, part.device, size)
             self.words = self.memory[:size].view(kernel.word)

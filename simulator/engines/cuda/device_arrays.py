@@ -389,7 +389,7 @@ class DeviceRuns:
             code = self._code_for(count)
             kernel = code.kernel()
             team = code.team(kernel)
-            grid, block = grid_of(kernel, BLOCK, count * team, adds=bool(len(sums)))
+            grid, block = grid_of(kernel, BLOCK, count * team, adds=bool(len(sums)), team=team)
             size = grid * block * (n + 1 + kernel.behind) * kernel.word.itemsize
             memory, status = (device_memory.take(cuda, where, room) for room in (size, count))
             pinned = pinned_memory.take(cuda, where, marks.nbytes)

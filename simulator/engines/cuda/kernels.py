@@ -18,7 +18,7 @@ from retrograd.isa.program import Program
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
 from retrograd.simulator.engines.batch.loops import REPORT, WARP, ArrayLoop
-from retrograd.simulator.engines.cuda.teams import TeamTranslator
+from retrograd.simulator.engines.cuda.teams import MOST_TEAM, TeamTranslator
 from retrograd.simulator.engines.llvm.builder import (
     CONSTANT,
     DOUBLE,
@@ -67,8 +67,8 @@ def emit_kernel_loop(module: ModuleBuilder, w: Format, instance: str, name: str,
     `marks` are those of Mark. Each summed word has two numbers in `sums`, see `exact_sums`.
     Thread t runs instances t, t + T, t + 2T, … of `count`; the grid has T threads. Its memory, n words and a spare word, is
     interleaved with the others: word a at memory[a·stride + t], stride = T, so that neighbours read neighbouring words.
-    Where words are summed, blocks are of whole warps. With teams (teams.py), so are all blocks, and `team` threads of a
-    warp, a power of two, run an instance together.
+    Where words are summed, blocks are of whole warps. With teams (teams.py), so are all blocks, and `team` threads, a
+    power of two, run an instance together: some of a warp, or all of a block.
     """
     (TeamKernelLoop if teams else KernelLoop)(module, w, instance, name).define()
 
@@ -245,7 +245,7 @@ class TeamKernelLoop(KernelLoop):
                 self._keep(i)
 
     def _arguments(self) -> list[Value]:
-        return [self.thread & WARP - 1, self.given["team"], self.parallel]
+        return [self.thread & MOST_TEAM - 1, self.given["team"], self.parallel]
 
     def _sum(self, good: Pointer, lane: Value) -> None:
         good.store(good.load() & self._rank().eq(0))

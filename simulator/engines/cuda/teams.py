@@ -9,7 +9,7 @@ there; S are the words of the regions to which a pass stores. By induction, the 
 
 A pass only adds to the words of other regions and to some registers, and does not read them: a property of the code.
 They begin as zeros in all threads but one. At the end of the loop, the threads exchange them and add them up. Sums of
-integers do not depend on their order.
+integers do not depend on their order. A team of more than a warp is a block: its warps exchange sums in shared memory.
 
 Trap: a partial sum in the program's order may overflow where the partial sums of the threads do not. Magnitudes of all
 terms are added up, too, and the loop fails if a partial sum in some order could leave a word.
@@ -39,13 +39,16 @@ from retrograd.simulator.engines.llvm.builder import (
     I1,
     I32,
     I64,
+    SHARED,
     VOID,
     Block,
     Callee,
+    FunctionBuilder,
     ModuleBuilder,
     Pointer,
     Type,
     Value,
+    pointer,
     storage,
 )
 from retrograd.simulator.engines.llvm.instructions import Step, step_of
@@ -66,10 +69,16 @@ LONGER, LONGEST = 1 << 6, 1 << 16
 NO_FLOOR = -1 << 62
 #: passes of a loop beyond which its length does not matter
 LONG = 1 << 10
+#: passes for each thread of a warp, where their number is not known
+GUESSED = WARP + 1
 #: words of regions to which a procedure may store, that has no hint at which
 MOST_GUESSED = 1 << 8
-#: bits of the sum of magnitudes in a thread: those of 32 threads, and twice that, fit 64 bits
-_MASS = 57
+#: the most threads of a team: those of a block
+MOST_TEAM = 1024
+#: words of a memory, times threads of a team, up to which a team is more than a warp: each thread fills a memory
+MOST_COPIED = 1 << 17
+#: bits of the sum of magnitudes in a thread: those of all threads of a team, and twice that, fit 64 bits
+_MASS = 52
 
 #: what an access does with its word: it adds a term that does not depend on the word, only reads it, or stores to it
 Access = Literal["adds", "reads", "stores"]
@@ -96,7 +105,7 @@ class TeamLoop:
     #: address of an access -> the region in which it must lie, of those with a hint
     regions: Mapping[int, Range]
     accesses: Mapping[int, Access]
-    #: the number of passes, at most LONG; LONG where words of the run decide
+    #: the number of passes, at most LONG; GUESSED where words of the run decide
     length: int
 
     @property
@@ -122,12 +131,14 @@ def words_of_team(program: Program, backward: bool) -> int:
 
 
 def most_threads(program: Program, backward: bool) -> int:
-    """The threads of a team that have a pass each of the longest loop, without its first pass: a power of two up to a warp.
+    """The threads of a team that have a pass each of the longest loop, without its first pass: a power of two.
 
-    1 without a loop of WORTH passes that can be divided.
+    Up to a warp, or a block where the memories of all threads have at most MOST_COPIED words. 1 without a loop of
+    WORTH passes that can be divided.
     """
     passes = max((loop.length for loop in team_loops(program, backward=backward)), default=0)
-    return 1 if passes < WORTH else min(WARP, 1 << (passes - 1).bit_length() - 1)
+    most = max(WARP, min(MOST_TEAM, MOST_COPIED // (program.memory + 1)))
+    return 1 if passes < WORTH else 1 << min(most.bit_length(), (passes - 1).bit_length()) - 1
 
 
 def _loops(flow: Flow, hints: Hints) -> tuple[TeamLoop, ...]:
@@ -216,7 +227,7 @@ class _Analysis:
     def _length(self, loop: LoopSummary, constants: Mapping[Node, Mapping[int, int]], guessed: bool) -> int | None:
         """The number of passes, if the registers of the closing branch change by constants and begin as constants.
 
-        `guessed`: LONG if they begin as words of the run, and else None.
+        `guessed`: GUESSED if they begin as words of the run, and else None.
         """
         own = loop.nodes.difference(*(inner.nodes for inner in loop.inner))
         at, known = self.closing[0], constants.get((self.landing[0], False), {})
@@ -231,7 +242,7 @@ class _Analysis:
             if r in known:
                 words[where] = known[r]
         if guessed or words.keys() < by.keys():
-            return LONG if guessed and words.keys() < by.keys() else None
+            return GUESSED if guessed and words.keys() < by.keys() else None
         tree, goes = self.steps[at].after["br"], self.landing[0] - at
         given = {"imm": self.flow.code[at].imm, "br": 0}
         for passes in range(1, LONG):
@@ -424,7 +435,7 @@ class _State:
 class TeamTranslator(Translator):
     """Emits the function of a program for a thread of a team, with the parameters of `translate` and
 
-    lane, team, parallel       the thread's number in its warp, the threads of its team, and whether it divides loops
+    lane, team, parallel       the thread's number mod MOST_TEAM, the threads of its team, and whether it divides loops
     """
 
     def __init__(self, flow: Flow, variant: Variant, module: ModuleBuilder, name: str) -> None:
@@ -689,7 +700,7 @@ class TeamTranslator(Translator):
         code.start(self.states[k].join)
         self.within.store(0)
         self.floor.store(NO_FLOOR)
-        code.call(self.module.declare("llvm.nvvm.bar.warp.sync", VOID, I32, pure=False), self._members())
+        self._meet()
         failed = (self.failed_lane.load() | self.bad.load()).to(I64)
         merge, done = code.block("merge"), code.block("merged")
         code.branch(self._total(failed).eq(0), merge, self.give_up)
@@ -727,26 +738,50 @@ class TeamTranslator(Translator):
     # ------------------------------------------------------------------ threads
 
     def _members(self) -> Value:
-        """The threads of this team, a bit for each of the warp."""
-        code, team, lane = self.code, self.given["team"], self.given["lane"]
+        """The threads of this team in this warp, a bit for each."""
+        code, team, lane = self.code, self.given["team"], self.given["lane"] & WARP - 1
+        team = team.gtu(WARP).select(WARP, team)
         return (((code.constant(I64, 1) << team) - 1) << (lane & -team)).to(I32)
 
+    def _meet(self) -> None:
+        """Wait for the threads of the team, which may have parted."""
+        self.code.call(self.module.declare("llvm.nvvm.bar.warp.sync", VOID, I32, pure=False), self._members())
+        with self.code.when(self.given["team"].gtu(WARP), "block"):
+            _wait_for_block(self.code)
+
     def _total(self, word: Value) -> Value:
-        return self.code.call(_team_sum(self.module), word, self._members(), self.given["team"])
+        return self.code.call(_team_sum(self.module), word, self._members(), self.given["team"], self._rank())
+
+
+def _wait_for_block(code: FunctionBuilder) -> None:
+    """Wait for all threads of the block, in whatever places of a warp they are."""
+    code.call(code.module.declare("llvm.nvvm.barrier.sync", VOID, I32, pure=False), 0)
 
 
 def _team_sum(module: ModuleBuilder) -> Callee:
-    """Every thread of a team gets the sum over all its threads, in log₂ T exchanges."""
+    """Every thread of a team gets the sum over all its threads, in log₂ 32 exchanges of a warp and one of warps."""
     if "team_sum" not in module.callees:
-        given = {"v": I64, "members": I32, "team": I64}
+        given = {"v": I64, "members": I32, "team": I64, "rank": I64}
         f = module.function("team_sum", I64, given, "convergent alwaysinline nounwind")
         shuffle = module.declare("llvm.nvvm.shfl.sync.bfly.i32", I32, I32, I32, I32, I32, pure=False)
-        v, members, team = f.arguments
+        v, members, team, rank = f.arguments
         total = f.variable(I64, "total", v)
         for k in range(WARP.bit_length() - 1):
             with f.when(team.gtu(1 << k), f"exchange{k}"):
                 v = total.load()
                 low, high = (f.call(shuffle, members, half.to(I32), 1 << k, WARP - 1) for half in (v, v.shr(32)))
                 total.store(v + (high.to(I64) << 32 | low.to(I64)))
+        with f.when(team.gtu(WARP), "warps"):
+            words = f"internal addrspace({SHARED}) global [{MOST_TEAM // WARP} x i64] undef, align 8"
+            module.define("@team_words", f"@team_words = {words}")
+            sums = Value(f, pointer(SHARED), "@team_words").of(I64)
+            with f.when((rank & WARP - 1).eq(0), "first"):
+                sums[rank.shr(WARP.bit_length() - 1)].store(total.load())
+            _wait_for_block(f)
+            total.store(0)
+            with f.loop(team.shr(WARP.bit_length() - 1), "sums") as warp:
+                total.add(sums[warp].load())
+            # Before the words of the next exchange.
+            _wait_for_block(f)
         f.ret(total.load())
     return module.callees["team_sum"]

@@ -107,8 +107,8 @@ DOUBLE.prefix, DOUBLE.suffix = "f", "f64"
 FLOAT = Type("float")
 POINTER = pointer(0)
 
-#: the address spaces of a device's memory and of its constants
-GLOBAL, CONSTANT = 1, 4
+#: the address spaces of a device's memory, of the memory that a block shares, and of constants
+GLOBAL, SHARED, CONSTANT = 1, 3, 4
 
 
 def storage(w: Format) -> Type:

@@ -454,7 +454,7 @@ def machine_there(program: Program, types: Sequence[Type], values: Sequence[Any]
 
 
 def load_numbers(machine: Machine, t: Type, address: int, value: Any, w: Format) -> NDArray[np.int64] | None:
-    """Load the numbers of a large array; they become words on the device. Returns the marks; None for other arguments."""
+    """Load the numbers of a large array, which become words there. Returns the marks; None for other arguments."""
     if not _is_large(t, value):
         return None
     memory = cast("ResidentWords", cast("DeviceMachine", machine).resident)
@@ -474,7 +474,7 @@ def on_host(value: Any) -> Any:
 
 
 def _is_large(t: Type, value: Any) -> bool:
-    """Whether a device makes the words of an argument: of an array there, or of many float64s or float32s without words."""
+    """Whether a device makes the words of an argument: an array there, or many float64s or float32s without words."""
     if not (isinstance(t, ArrayType) and isinstance(t.element, ScalarType) and t.element.kind.is_fixed):
         return False
     if isinstance(value, DeviceItems):
@@ -491,7 +491,7 @@ def _is_large(t: Type, value: Any) -> bool:
 def numbers_there(
     run: Any, values: Sequence[Any], t: Type, address: int, w: Format, scale: int | None = None
 ) -> NDArray[Any] | DeviceArray | None:
-    """The numbers of an array of fixed numbers at an address, of a run whose memory lies on a device; None of other runs.
+    """The numbers of an array of fixed numbers at an address, of a run whose memory lies on a device; else None.
 
     Where an argument lay there, a DeviceArray, which has the words unless `scale` is given: then the numbers are
     2^scale times as small.

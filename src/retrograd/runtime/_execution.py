@@ -313,7 +313,7 @@ def finished(
 
 
 def _machine_there(compiled: Compiled, values: list[Any], engine: str, **modes: bool) -> Machine:
-    """A machine on a device, at the start of the program. Numbers of large arrays become words there. Raises as `load`."""
+    """A machine on a device at the start of the program; numbers of large arrays become words there. Raises as `load`."""
     from retrograd.runtime import _device
     from retrograd.simulator.engines.cuda.kernels import Mark
 

@@ -6,6 +6,7 @@ The threads of a warp are threads of the host, and exchange words as those of a 
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -20,6 +21,7 @@ from retrograd.simulator.engines.batch import cpu as on_cores
 from retrograd.simulator.engines.cuda import batch as on_gpus
 from retrograd.simulator.engines.cuda import teams
 from retrograd.simulator.engines.cuda.batch import Setting
+from retrograd.simulator.engines.cuda.kernels import kernel_ir
 from retrograd.simulator.engines.cuda.teams import TeamTranslator, most_threads, team_loops
 from retrograd.simulator.engines.llvm.builder import I1
 from retrograd.simulator.engines.tiering import Decision, Policy, Reason, recorded
@@ -126,15 +128,63 @@ def test_more_elements_than_places(divided: Any) -> None:
 # ---------------------------------------------------------------- bits and counts
 
 
-@pytest.mark.parametrize("team", [1, 2, 4, 32])
-def test_a_mixture(divided: Any, team: int) -> None:
+@pytest.mark.parametrize(("team", "points"), [(1, 6), (2, 6), (4, 6), (32, 6), (4, 80), (32, 80), (64, 80), (128, 80)])
+def test_a_mixture(divided: Any, team: int, points: int) -> None:
     """The maximum of the terms is computed in a procedure, which has no hints at the array that it is given."""
-    compiled, rows, _ = mixture(3, 6)
+    compiled, rows, _ = mixture(3, points)
     found = compare(compiled.program, rows, Setting(team=team, block=64), cycles=True)
     assert found.cycles is not None
     assert np.array_equal(found.cycles, on_cores.run_batch(compiled.program, rows, cycles=True).cycles)
     assert divided == ([(team, 3)] if team > 1 else [])
     assert not on_gpus._undivided
+
+
+def test_a_block_for_an_element(divided: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A known length of 150 passes: 128 threads, in warps that exchange their sums; fewer where a block has no room."""
+    arguments = regression(2, 150)
+    expected = rg.vmap(squares, engine="native")(*arguments)
+    for most in (1024, 96):
+        monkeypatch.setattr(teams_on_host.HostTeamKernel, "most", most)
+        before = teams_on_host.warps.block_meetings
+        found = rg.vmap(squares, engine="cuda")(*arguments)
+        assert all(map(np.array_equal, arrays(found), arrays(expected)))
+        assert teams_on_host.warps.block_meetings > before
+    there = rg.vmap(squares)(*map(rg.on_device, arguments))
+    assert all(map(np.array_equal, arrays(there), arrays(expected)))
+    assert divided == [(128, 2), (64, 2), (64, 2)]
+    assert not on_gpus._undivided
+
+
+def test_sums_of_a_block_that_overflow_on_the_way(divided: Any) -> None:
+    """Partial sums of warps, none of which overflows; and a pass that traps in the last warp."""
+    rows_ = np.zeros((4, 130))
+    rows_[0, ::33] = 0.7e9
+    rows_[1, 5], rows_[1, 40], rows_[1, 100] = 1.2e9, 1.2e9, -1.2e9
+    rows_[2] = 1.0
+    rows_[3, [1, 128]] = 1.4e9
+    compiled, rows = words_of(total, (np.zeros(4), rows_))
+    found = compare(compiled.program, rows, Setting(team=128, block=128))
+    assert len(found.failed)
+    assert divided == [(128, 4)]
+
+
+def test_magnitudes_of_a_block_do_not_wrap(divided: Any) -> None:
+    """In each thread the sums stay small, and in the program's order the second one overflows."""
+    x = np.zeros((1, 513))
+    x[0, 1:] = np.repeat([1.2e9, -1.2e9, 1.2e9, -1.2e9], 128)
+    compiled, rows = words_of(total, (np.zeros(1), x))
+    found = compare(compiled.program, rows, Setting(team=128, block=128))
+    assert (divided, found.failed.tolist()) == ([(128, 1)], [0])
+
+
+def test_warps_wait_before_and_after_they_read_sums() -> None:
+    """A race of the host's threads would seldom be seen."""
+    compiled, _ = words_of(total, (np.zeros(1), np.zeros((1, NUMBERS))))
+    text = kernel_ir(compiled.program, teams=True)
+    body = text[text.index("define internal i64 @team_sum(") :]
+    body = body[: body.index("\n}")]
+    found = re.findall(r"barrier\.sync|(?:load|store) i64[^,]*, ptr addrspace\(3\)", body)
+    assert [re.split(r"[ .]", one)[0] for one in found] == ["store", "barrier", "load", "barrier"]
 
 
 @reversible
@@ -367,9 +417,16 @@ def test_planted_faults_are_found(
 
 
 def test_threads_for_a_loop() -> None:
-    """A power of two, at most a thread a pass behind the first one; short loops have one."""
-    found = {points: most_threads(mixture(1, points)[0].program, False) for points in (2, 7, 8, 9, 17, 40)}
-    assert found == {2: 1, 7: 1, 8: 4, 9: 8, 17: 16, 40: 32}
+    """A power of two, at most a thread a pass behind the first one; short loops have one.
+
+    Long loops have a block, where the memories of its threads have room.
+    """
+    found = {points: most_threads(mixture(1, points)[0].program, False) for points in (2, 7, 8, 9, 17, 40, 70)}
+    assert found == {2: 1, 7: 1, 8: 4, 9: 8, 17: 16, 40: 32, 70: 64}
+    for rows, threads in ((150, 128), (1100, 32)):
+        compiled, _ = words_of(squares, regression(1, rows))
+        assert most_threads(compiled.program, False) == threads
+        assert threads * compiled.program.memory <= teams.MOST_COPIED or threads == 32
     compiled, _ = words_of(bessel.bessel, (np.zeros(1), np.ones(1)))
     assert not team_loops(compiled.program)
     compiled, _ = words_of(
