@@ -86,12 +86,14 @@ def with_arrays_discarded(module: Module, useful: Collection[object]) -> Module:
     accesses = AccessAnalysis(module)
     restored = RestoredArrays(module, accesses)
     alive: set[Region] = set()
+    # None among them is any memory.
+    regions = frozenset(module.regions) if None in useful else frozenset(r for r in module.regions if r in useful)
 
     def rewritten(block: Block, repeats: bool, both: bool) -> Block:
         out: list[Node] = []
         for node in block:
             found = restored.of(node) if isinstance(node, Within) else []
-            own = [r for r in found if r in useful and r not in alive]
+            own = [r for r in found if r in regions and r not in alive]
             alive.update(own)
             again = repeats or isinstance(node, For | While)
             new = map_children(node, lambda inner, again=again: rewritten(inner, again, both))  # type: ignore[misc]
@@ -100,7 +102,7 @@ def with_arrays_discarded(module: Module, useful: Collection[object]) -> Module:
             alive.difference_update(own)
             discards = [_discarded(r, node.span) for r in own]
             out += [*discards, new, *(discards if both else ())]
-            if repeats and isinstance(node, Check) and node.freed in useful:
+            if repeats and isinstance(node, Check) and node.freed is not None and node.freed in useful:
                 out.append(Op(TABLE["assertz"], node.freed, span=node.span))
         return rebuilt(block, out)
 
@@ -113,7 +115,7 @@ def _with_frames_discarded(node: Within, compute: Block, accesses: AccessAnalysi
     frames = frame_arrays(node.compute, clobbered_between(node, accesses).stores)
     out = list(compute)
     for k, frame in frames.items():
-        if frame.region in useful:
+        if frame.region in useful or None in useful:
             made = next(i for i, other in enumerate(out) if other is node.compute[k])
             word, at = Var("word", Kind.FIXED, node.span), Var("at", Kind.ADDRESS, node.span)
             take = Op(TABLE["exch"], word, at, None, 0, node.span, frame.region)
