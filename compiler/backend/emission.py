@@ -17,6 +17,7 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from retrograd.compiler.backend.function_emitter import FunctionEmitter, Shared
 from retrograd.compiler.backend.linear_code import Branch, FixedRegions, Mark, Step, callees, linearize
@@ -96,7 +97,7 @@ def with_arrays_discarded(module: Module, useful: Collection[object]) -> Module:
             own = [r for r in found if r in regions and r not in alive]
             alive.update(own)
             again = repeats or isinstance(node, For | While)
-            new = map_children(node, lambda inner, again=again: rewritten(inner, again, both))  # type: ignore[misc]
+            new = map_children(node, partial(rewritten, repeats=again, both=both))
             if repeats and isinstance(node, Within) and isinstance(new, Within):
                 new = new._replace(compute=_with_frames_discarded(node, new.compute, accesses, useful))
             alive.difference_update(own)

@@ -36,7 +36,6 @@ from retrograd.compiler.derivatives.uncompute_elimination import Restoring
 from retrograd.compiler.ir import statements as ir
 from retrograd.compiler.ir.effects import (
     AccessAnalysis,
-    FrameArray,
     RestoredArrays,
     clobbered_between,
     frame_arrays,
@@ -257,14 +256,18 @@ class Lifting:
     def _cleared(self, region: ir.Region, span: Span | None) -> ir.Node:
         """Make the shadows of an array's words zero, in all copies."""
         assert region.address is not None
-        word, index = ir.Var("t", ir.Kind.FIXED, span), ir.Var("i", ir.Kind.INT, span)
-        body: list[ir.Node] = []
+        index = ir.Var("i", ir.Kind.INT, span)
+        body = self._cleared_word(index, region.address, region, span)
+        return ir.For(index, ir.ZERO, ir.Const(region.size), 1, body, some=True, span=span)
+
+    def _cleared_word(self, at: ir.Var, imm: int, region: ir.Region, span: Span | None) -> ir.Block:
+        """Make the shadows of the word at this address zero."""
+        word, out = ir.Var("t", ir.Kind.FIXED, span), list[ir.Node]()
         for copy in self._copies:
-            at = region.address + self._away(copy)
-            take = ir.Op(TABLE["exch"], word, index, None, at, span, self._in_region(region, copy))
+            take = ir.Op(TABLE["exch"], word, at, None, imm + self._away(copy), span, self._in_region(region, copy))
             erase = ir.Op(TABLE["erase"], word, span=span)
-            body += [ir.Local(word, False, span), take, erase, ir.Delocal(word, False, span)]
-        return ir.For(index, ir.ZERO, ir.Const(region.size), 1, tuple(body), some=True, span=span)
+            out += [ir.Local(word, False, span), take, erase, ir.Delocal(word, False, span)]
+        return tuple(out)
 
     def _after_compute(self, node: ir.Within, zero: set[Storage]) -> list[ir.Node]:
         out = self.block(node.body, zero)
@@ -273,21 +276,14 @@ class Lifting:
         for k, part in reversed([*enumerate(node.compute)]):
             exact = not clobbered.clobbers(self._accesses.of(part))
             if k in frames and self.is_active(frames[k].region):
-                out += self._cleared_frame(frames[k], node.span)
+                # Before its room is given back.
+                at = ir.Var("at", ir.Kind.ADDRESS, node.span)
+                body = self._cleared_word(at, 0, frames[k].region, node.span)
+                out.append(frames[k].visited(body, at, node.span))
             self._undoing += exact
             out += self.block(ir.invert((part,)), zero)
             self._undoing -= exact
         return out
-
-    def _cleared_frame(self, frame: FrameArray, span: Span | None) -> list[ir.Node]:
-        """Make the shadows of a frame's array zero, before its room is given back."""
-        word, at = ir.Var("t", ir.Kind.FIXED, span), ir.Var("at", ir.Kind.ADDRESS, span)
-        body: list[ir.Node] = []
-        for copy in self._copies:
-            take = ir.Op(TABLE["exch"], word, at, None, self._away(copy), span, self._in_region(frame.region, copy))
-            erase = ir.Op(TABLE["erase"], word, span=span)
-            body += [ir.Local(word, False, span), take, erase, ir.Delocal(word, False, span)]
-        return [frame.visited(tuple(body), at, span)]
 
     def _primal(self, node: ir.Node) -> ir.Node:
         """The statement of the module itself: of the part of a compute block that is undone, a copy known as restoring."""

@@ -293,11 +293,10 @@ class FrameArray(NamedTuple):
 
 def frame_arrays(compute: ir.Block, clobbered: Memories) -> dict[int, FrameArray]:
     """Of a compute block: the statement that makes room on the stack -> the array there, if the block restores it."""
-    regions = {
-        f"{n.region.name}.base": n.region
-        for n in walk(compute)
-        if isinstance(n, ir.Op) and n.region is not None and n.region.address is None
-    }
+    accessed = {n.region for n in walk(compute) if isinstance(n, ir.Op) and n.region is not None}
+    named = Counter(r.name for r in accessed if r.address is None)
+    # Arrays of inlined procedures may have one name, and then it is not known whose base this is.
+    regions = {f"{r.name}.base": r for r in accessed if named[r.name] == 1 and r.address is None}
     out: dict[int, FrameArray] = {}
     base: ir.Operand | None = None
     for k, node in enumerate(compute):
