@@ -720,7 +720,7 @@ class ResidentWords(ArrayWords):
                 part.copy_to_device(np.ascontiguousarray(words, self._held.dtype))
 
     def _part(self, address: int, count: int) -> Any:
-        return self._words[address : address + max(1, count)]
+        return self.there()[address : address + max(1, count)]
 
     def _convert(self, count: int, given: GivenRows, kept: KeptRows) -> NDArray[np.int64]:
         return convert(self.where, self._format, count, given, kept)

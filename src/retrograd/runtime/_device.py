@@ -430,13 +430,13 @@ class DeviceArguments(Arguments):
         return {name: on_the_device_of(one, self.where.index) for name, one in results.items()}
 
 
-def left_on_device(values: Arguments) -> Arguments:
+def left_on_device(values: Arguments, names: Iterable[str]) -> Arguments:
     """The arguments of a single run: arrays of float64s and float32s on a device as they are, copies of others."""
     found: list[Any] = []
-    for i, value in enumerate(values):
+    for value, name in zip(values, names, strict=True):
         there = is_lent_by_device(value) and is_device_array(value)
-        items = items_of(value, f"argument {i}") if there else None
-        found.append(items or (copied(value, f"argument {i}") if there else value))
+        items = items_of(value, f"`{name}`") if there else None
+        found.append(items or (copied(value, f"`{name}`") if there else value))
     return DeviceArguments(found) if any(isinstance(v, DeviceItems) for v in found) else Arguments(found)
 
 
@@ -497,11 +497,13 @@ def numbers_there(
     2^scale times as small.
     """
     memory = run.resident if isinstance(run, DeviceMachine) else None
-    if memory is None or not memory.is_there or not isinstance(t, ArrayType) or not t.size:
+    if memory is None or not isinstance(t, ArrayType):
         return None
     if not (isinstance(t.element, ScalarType) and t.element.kind.is_fixed):
         return None
     stays, numbers = isinstance(values, DeviceArguments), t.element.kind.numbers(w)
+    if not (stays or memory.is_there):
+        return None  # the run ended on the host
     if stays and scale is None:
         return DeviceArray(memory.where, t.shape, None, memory.copy_words(address, t.size), numbers)
     if not stays and t.size < _MANY:

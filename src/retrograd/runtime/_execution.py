@@ -239,8 +239,8 @@ def words_of(run: Finished) -> Any:
 def numbers_there(
     run: Finished, values: Sequence[Any], t: Type, address: int, w: Format, scale: int | None = None
 ) -> Any:
-    """See `retrograd.runtime._device.numbers_there`; None of runs on a CPU."""
-    if run.engine != "cuda":
+    """See `retrograd.runtime._device.numbers_there`; None of runs on a CPU of arguments that lie on the host."""
+    if run.engine != "cuda" and getattr(values, "examples", None) is None:
         return None
     from retrograd.runtime import _device
 
@@ -253,7 +253,8 @@ def read(compiled: Compiled, run: Finished, given: Sequence[Any] | None = None, 
     `first`: those from this position on.
     """
     w, arguments, memory = compiled.format, compiled.lowered.arguments[first:], words_of(run)
-    if run.engine == "cuda":
+    # A run on arrays of a device may have ended on the host.
+    if run.engine == "cuda" or getattr(given, "examples", None) is not None:
         there = [numbers_there(run, given or (), a.type, a.address, w) for a in arguments]
         found = [
             from_words(a.type, memory[a.address : a.address + a.type.size], w) if one is None else one
@@ -526,7 +527,7 @@ class Request:
             return found
         from retrograd.runtime._device import left_on_device
 
-        return left_on_device(found)
+        return left_on_device(found, [p.name for p in self.function.parameters])
 
     def compiled(self, values: Sequence[Any]) -> Compiled:
         """The program for arguments of these types. Raises CompileError, InputError."""

@@ -423,6 +423,33 @@ def test_values_on_the_device_keep_their_words(host: Any) -> None:
     assert not back.p.numpy().any()
 
 
+def test_a_run_that_ends_on_the_host(host: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its results lie on the device like those of others, empty arrays too."""
+    monkeypatch.setattr(stepped_machine.DeviceMachine, "_can_translate", lambda *_: False)
+    q, p, c, *others = given()
+    expected = rg.run(propagate, q, p, c, STEPS, engine="native").values
+    found = rg.run(propagate, *there((q, p, c)), STEPS, engine="cuda").values
+    assert not host.rounds
+    assert found.q.numpy().tobytes() == expected.q.tobytes()
+    slope = rg.grad(misfit, "c", engine="cuda")(0.0, *there((q, p, c)), *others)
+    assert slope.numpy().tobytes() == rg.grad(misfit, "c", engine="native")(0.0, q, p, c, *others).tobytes()
+    none = rg.run(smoothed, 0.0, rg.on_device(np.zeros(90)), rg.on_device(np.zeros(90)), 0.5, engine="cuda")
+    assert isinstance(none.values.y, rg.DeviceArray)
+
+
+def test_a_refused_array_is_named(host: Any) -> None:
+    class Lent:
+        def __init__(self, array: Any) -> None:
+            at = array.ctypes.data, True
+            self.__cuda_array_interface__ = {
+                "shape": array.shape, "typestr": array.dtype.str, "data": at, "version": 3, "strides": array.strides,
+            }  # fmt: skip
+
+    q, *others = given()
+    with pytest.raises(DeviceError, match="`q` is not contiguous"):
+        rg.grad(misfit, "c", engine="cuda")(0.0, Lent(q.T), *others)
+
+
 def test_values_of_the_host_keep_their_words(host: Any, many: None) -> None:
     for large in (1, 1 << 26):
         args = (*given(large)[:3], STEPS)
